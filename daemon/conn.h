@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* An RDMAP endpoint on a TCP socket: MPA startup, then a queue pair whose octets go through io_uring ("soft" provider). */
+#ifndef IWARPD_CONN_H
+#define IWARPD_CONN_H
+
+#include "../proto/mpa.h"
+#include "engine.h"
+#include "rnic.h"
+
+struct conn;
+struct conn_ops {
+	/* Responder: a valid Request came. Call conn_accept() or conn_reject(), now or later. */
+	void (*request)(void *ctx, const struct iw_mpa_frame *req);
+	/* Full Operation: frame = the Reply (Initiator) or the Request (Responder). rtr and IRD/ORD are settled. */
+	void (*established)(void *ctx, const struct iw_mpa_frame *frame);
+	void (*complete)(void *ctx, const struct iw_cqe *cqe);
+	void (*event)(void *ctx, enum iw_qp_event ev);
+	void (*invalidated)(void *ctx, uint32_t stag);
+	/* The connection is over for the ULP. err: 0 graceful, else positive errno (EPROTO after a Terminate in either
+	 * direction, ECONNREFUSED rejected (frame = the Reply), ETIMEDOUT, ECONNRESET). Called once; the conn lingers and frees itself. */
+	void (*closed)(void *ctx, int err, const struct iw_mpa_frame *reject);
+};
+
+/* Takes over fd (a connected TCP socket). 0 or -errno (then fd stays the caller's). */
+int conn_create(int fd, struct rnic_pd *pd, const struct conn_ops *ops, void *ctx, struct conn **conn);
+struct rnic_qp *conn_qp(struct conn *c);
+int conn_fd(const struct conn *c);
+
+/* Start as Initiator: peer-to-peer with RTR, IRD/ORD from conf, private data pd. */
+int conn_initiate(struct conn *c, const uint8_t *pd, size_t pd_len);
+/* Start as Responder: wait for the Request (startup_timeout). */
+int conn_respond(struct conn *c);
+int conn_accept(struct conn *c, const uint8_t *pd, size_t pd_len);
+int conn_reject(struct conn *c, const uint8_t *pd, size_t pd_len);
+/* May FPDUs exceed the EMSS (both ends announced it)? Call in established(). */
+void conn_large_fpdu(struct conn *c, bool on);
+
+/* There may be something to send: transmit at the end of this batch. Call after posting. */
+void conn_kick(struct conn *c);
+/* Everything posted is sent, then FIN, then wait for the peer's FIN (close_timeout). closed() comes with 0. */
+void conn_close(struct conn *c);
+/* Now, by RST. No callback comes any more. */
+void conn_abort(struct conn *c);
+/* No callback comes any more; the conn lingers (Terminate, FIN) and frees itself. */
+void conn_detach(struct conn *c);
+
+const struct iw_qp_stat *conn_stat(struct conn *c);
+
+#endif

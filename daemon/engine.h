@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The event loop on io_uring. One thread; everything of the daemon runs in its callbacks.
+ * An op is one request in flight. Its owner must stay allocated until fn was called for the last time
+ * (a cancelled op completes with -ECANCELED): owners count their ops in flight and free themselves at zero.
+ */
+#ifndef IWARPD_ENGINE_H
+#define IWARPD_ENGINE_H
+
+#include <liburing.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct op;
+/* res: as the CQE has it (>= 0 or -errno). more: a multishot op goes on. */
+typedef void (*op_fn)(struct op *op, int res, bool more);
+struct op {
+	op_fn fn;
+	bool busy;		/* submitted and not yet completed for the last time */
+};
+
+/* 0 or -errno; -ENOSYS and -EPERM say that io_uring is missing or forbidden (the caller explains and exits). */
+int engine_init(void);
+void engine_fini(void);
+/* Run until engine_stop(). */
+void engine_run(void);
+void engine_stop(void);
+
+/* A fresh SQE tied to op (op->busy is set); never NULL: submits when the queue is full. Fill it with io_uring_prep_*
+ * right away: the op is attached for you with io_uring_sqe_set_data after prep, so call engine_submit(sqe, op) last. */
+struct io_uring_sqe *engine_sqe(void);
+void engine_submit(struct io_uring_sqe *sqe, struct op *op);
+/* Ask for the end of an op in flight; its fn still comes. */
+void engine_cancel(struct op *op);
+
+/* Timers: one-shot, monotonic, milliseconds; restartable; cancel is immediate (fn will not be called). */
+struct timer {
+	void (*fn)(struct timer *t);
+	uint64_t due;		/* CLOCK_MONOTONIC ms; 0 = off */
+	struct timer *next, **pprev;
+	void *node;
+};
+void timer_start(struct timer *t, unsigned int ms, void (*fn)(struct timer *));
+void timer_stop(struct timer *t);
+
+/* Call fn once after the current batch of completions (deduplicated by the work item). */
+struct work {
+	void (*fn)(struct work *w);
+	bool queued;
+	struct work *next, **pprev;
+};
+void work_queue(struct work *w, void (*fn)(struct work *));
+void work_cancel(struct work *w);
+
+uint64_t engine_now_ms(void);	/* CLOCK_MONOTONIC, cached per batch */
+
+#define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+
+#endif

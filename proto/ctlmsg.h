@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages between the library and the daemon of one host, over AF_UNIX SOCK_SEQPACKET at RUNDIR/ctl.sock.
+ * One message per packet, host byte order (both ends are the same machine), fixed size per type. A request with a
+ * reply carries a seq that the reply repeats; the library has at most one request outstanding per connection.
+ *
+ * The daemon trusts no field: sizes, enums and fds are checked by iw_ctl_check(); a bad message closes that client only.
+ */
+#ifndef IW_PROTO_CTLMSG_H
+#define IW_PROTO_CTLMSG_H
+
+#include <stdint.h>
+
+#include "page.h"
+
+#define IW_CTL_MAGIC	0x49574331u	/* "IWC1" */
+#define IW_CTL_VERSION	1
+#define IW_CTL_MAX	512u		/* octets of the longest message */
+#define IW_CTL_SOCK	"ctl.sock"
+
+enum iw_ctl_type {
+	/* library to daemon; (fds passed with it) -> reply (fds) */
+	IW_CTL_HELLO = 1,	/* first message -> HELLO_ACK (process page memfd, peers page memfd) */
+	IW_CTL_PREPARE,		/* before connect() to an UNKNOWN address; no fd -> ACK: result 0 go on, else plain with reason */
+	IW_CTL_OFFER,		/* (TCP socket) -> STREAM (carrier, segment) or STREAM with result 1 = plain, reason */
+	IW_CTL_COMMIT,		/* the fd was swapped; from now on the daemon answers claims. No reply */
+	IW_CTL_ABANDON,		/* an offer will not be used: connect failed, or fd shared, ... No reply */
+	IW_CTL_LISTEN,		/* (listening socket) -> ACK: result 0 registered, else reason */
+	IW_CTL_UNLISTEN,	/* closed; id = cookie of the listener. No reply */
+	IW_CTL_CLAIM,		/* (accepted TCP socket) -> STREAM as for OFFER */
+	IW_CTL_PLAIN,		/* a connection stays plain TCP by the library's decision: for iwctl. No reply */
+	IW_CTL_CLOSED,		/* the process closed its last fd of conn_id. No reply */
+	IW_CTL_OPEN,		/* (carrier) a carrier without known stream -> STREAM (segment) */
+	IW_CTL_GETSOCKOPT,	/* -> OPT */
+	IW_CTL_SETSOCKOPT,	/* -> OPT */
+	/* daemon to library */
+	IW_CTL_HELLO_ACK = 64,
+	IW_CTL_ACK,
+	IW_CTL_STREAM,
+	IW_CTL_OPT,
+};
+
+struct iw_ctl_hdr {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type;		/* enum iw_ctl_type */
+	uint32_t len;		/* octets of the whole message */
+	uint32_t seq;
+};
+
+struct iw_ctl_hello {
+	struct iw_ctl_hdr h;
+	char program[64];	/* comm or basename of argv[0], NUL-terminated; for display only. pid and uid come from SO_PEERCRED */
+};
+
+struct iw_ctl_hello_ack {
+	struct iw_ctl_hdr h;
+	int32_t result;		/* 0, or a reason: VERSION, QUOTA, DISABLED: everything of this process is plain */
+	uint32_t answer_ms;	/* the longest an answer takes (default 20); a library waits this long + 1 s before it drops the connection */
+	uint64_t generation;
+};
+
+/* conn_id is chosen by the library, unique within its process; it names the connection in CLOSED. */
+struct iw_ctl_prepare {
+	struct iw_ctl_hdr h;
+	struct iw_addr dst;
+};
+
+struct iw_ctl_conn {		/* OFFER, CLAIM, PLAIN */
+	struct iw_ctl_hdr h;
+	uint64_t conn_id;
+	uint64_t listener;	/* CLAIM: SO_COOKIE of the listener, 0 unknown */
+	struct iw_addr local, peer;	/* PLAIN only; OFFER and CLAIM read them from the socket */
+	uint32_t reason;	/* PLAIN: enum iw_reason */
+	uint32_t flags;		/* IW_CONN_* */
+	int32_t fd;		/* the fd number in the application, for display */
+	uint32_t pad;
+};
+#define IW_CONN_CLIENT		1u	/* connect side (else accept side) */
+#define IW_CONN_ESTABLISHED	2u	/* OFFER: the connect has returned already */
+
+struct iw_ctl_id {		/* COMMIT, ABANDON, UNLISTEN, CLOSED */
+	struct iw_ctl_hdr h;
+	uint64_t id;		/* stream_id; UNLISTEN: cookie; CLOSED: conn_id */
+	uint32_t reason;	/* ABANDON: enum iw_reason or 0 when the connect failed */
+	int32_t fd;		/* COMMIT: the fd number in the application, for display */
+};
+
+struct iw_ctl_fdmsg {		/* LISTEN, OPEN: only the fd matters */
+	struct iw_ctl_hdr h;
+	uint64_t conn_id;	/* OPEN: conn_id for CLOSED */
+	int32_t fd;
+	uint32_t pad;
+};
+
+struct iw_ctl_ack {
+	struct iw_ctl_hdr h;
+	int32_t result;		/* 0 or 1 */
+	uint32_t reason;	/* enum iw_reason when result != 0 */
+	uint64_t id;		/* LISTEN: cookie of the listener */
+};
+
+struct iw_ctl_stream {
+	struct iw_ctl_hdr h;
+	int32_t result;		/* 0: stream, fds follow; 1: plain */
+	uint32_t reason;
+	uint64_t stream_id;
+	uint64_t size;		/* of the segment */
+	uint32_t end;		/* which iw_page.end is this one: 0 or 1 */
+	uint32_t flags;		/* IW_PAGE_LOCAL */
+};
+
+#define IW_CTL_OPTMAX	256u
+struct iw_ctl_opt {		/* GETSOCKOPT, SETSOCKOPT and their reply OPT */
+	struct iw_ctl_hdr h;
+	uint64_t stream_id;
+	uint32_t end;
+	int32_t level, optname;
+	uint32_t optlen;	/* <= IW_CTL_OPTMAX */
+	int32_t error;		/* OPT: 0 or errno as getsockopt/setsockopt on the TCP socket gave it */
+	uint32_t pad;
+	uint8_t val[IW_CTL_OPTMAX];
+};
+static_assert(sizeof(struct iw_ctl_opt) <= IW_CTL_MAX, "iw_ctl_opt");
+
+/*
+ * Check one received message completely: magic, version, type known for this direction, len == size received == size of
+ * that type, strings terminated, enums in range, optlen in range, number of fds as the type wants.
+ * from_library: 1 when the daemon received it. Returns 0, -EPROTO (bad), -EPROTONOSUPPORT (other version).
+ */
+int iw_ctl_check(const void *msg, size_t len, unsigned int nfds, int from_library);
+
+/* Fill the header for a message of this type (size from the type). */
+void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq);
+/* Octets of a message of this type; 0 if there is no such type. */
+size_t iw_ctl_size(unsigned int type);
+const char *iw_ctl_name(unsigned int type);
+
+#endif

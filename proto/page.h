@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that daemon and application share: the segment of a stream, the page of a process and the page of peers.
+ * Layout only; every field written by the other side is a hint that must be checked before use.
+ */
+#ifndef IW_PROTO_PAGE_H
+#define IW_PROTO_PAGE_H
+
+#include <assert.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An address as it stands in messages and shared memory: IPv4 is kept as IPv4-mapped IPv6 in `ip`. */
+struct iw_addr {
+	uint8_t ip[16];
+	uint32_t scope_id;	/* host order, IPv6 link-local only */
+	uint16_t port;		/* host order */
+	uint16_t family;	/* AF_INET or AF_INET6 as the application's socket has it (v4-mapped stays AF_INET6) */
+};
+static_assert(sizeof(struct iw_addr) == 24, "iw_addr");
+
+/* ---- the segment of a stream: one sealed memfd, mapped by the daemon and by each process that uses the stream ----
+ *
+ *	0	struct iw_page	(one page)
+ *	4096	struct iw_dir	x 2, for the rings (unused in carrier mode)
+ *	8192	tx ring, then rx ring
+ */
+#define IW_PAGE_MAGIC	0x49575047u	/* "IWPG" */
+#define IW_PAGE_VERSION	1
+#define IW_PAGE_SIZE	4096u
+#define IW_PAGE_RINGS	8192u		/* offset of the first ring */
+
+/* iw_page.flags */
+#define IW_PAGE_LOCAL	0x0001		/* both ends are processes of this host: the carrier joins them directly */
+
+/* How the stream of bytes towards this end stands; written by the daemon (by the other end's library when LOCAL). */
+enum iw_close_state {
+	IW_CLOSE_OPEN = 0,	/* EOF on the carrier of a remote stream is then ECONNRESET */
+	IW_CLOSE_FIN = 1,	/* the peer sent FIN: EOF on the carrier is a real end of stream */
+	IW_CLOSE_RESET = 2,	/* reset with close_errno */
+};
+
+/* One end of the stream, as its application sees it. Remote streams use end[0] only; LOCAL ones have the
+ * connecting side in end[0] and the accepting side in end[1]. */
+struct iw_page_end {
+	struct iw_addr local, peer;
+	_Atomic uint32_t close_state;	/* enum iw_close_state */
+	_Atomic uint32_t close_errno;	/* with RESET: ECONNRESET, ETIMEDOUT, ... */
+	_Atomic uint32_t err_taken;	/* library: 1 when the error was reported once (sk_err semantics) */
+	_Atomic uint32_t shut;		/* library: 1 = SHUT_RD was done, 2 = SHUT_WR was done, 4 = closed */
+	_Atomic uint64_t tx_taken;	/* octets the daemon took from the carrier */
+	_Atomic uint64_t tx_acked;	/* octets the peer has acknowledged (SIOCOUTQ) */
+	_Atomic uint64_t rx_given;	/* octets put into the carrier towards the application */
+	uint8_t reserved[40];
+};
+static_assert(sizeof(struct iw_page_end) == 128, "iw_page_end");
+
+struct iw_page {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t flags;
+	uint64_t stream_id;		/* unique while the daemon lives, never 0 */
+	uint64_t size;			/* octets of the whole segment */
+	uint32_t tx_len, rx_len;	/* ring sizes, powers of two */
+	uint64_t generation;		/* of the daemon that made it (random) */
+	uint8_t reserved[88];
+	struct iw_page_end end[2];
+};
+static_assert(offsetof(struct iw_page, end) == 128, "iw_page");
+static_assert(sizeof(struct iw_page) <= IW_PAGE_SIZE, "iw_page");
+
+/* One ring direction (design 5): producer's and consumer's fields on lines of their own. Reserved until rings come. */
+struct iw_dir {
+	_Alignas(64) _Atomic uint64_t head;
+	_Atomic uint64_t seg_s, seg_e;
+	_Alignas(64) _Atomic uint64_t tail;
+	_Atomic uint32_t armed;
+	_Atomic uint32_t mode;		/* 0 carrier, 1 ring */
+	_Alignas(64) _Atomic uint64_t owner;
+};
+static_assert(sizeof(struct iw_dir) == 192, "iw_dir");
+
+/* ---- the page of a process: written by the library, a hint for the daemon ---- */
+#define IW_PROC_MAGIC	0x49575052u	/* "IWPR" */
+#define IW_INTENTS	256u
+struct iw_proc {
+	uint32_t magic;
+	uint32_t version;
+	/* Open intents: raised before connect() is called, lowered when the offer was answered or the connect ended.
+	 * Bucket = iw_addr_hash(destination address, port) % IW_INTENTS. */
+	_Atomic uint32_t intent[IW_INTENTS];
+};
+static_assert(sizeof(struct iw_proc) <= IW_PAGE_SIZE, "iw_proc");
+
+/* ---- the page of peers: written by the daemon, mapped read-only by every library ---- */
+#define IW_PEERS_MAGIC	0x49575045u	/* "IWPE" */
+#define IW_PEERS_SLOTS	1024u		/* power of two; open addressing, linear probing over at most IW_PEERS_PROBE slots */
+#define IW_PEERS_PROBE	16u
+
+enum iw_peer_state {
+	IW_PEER_UNKNOWN = 0,	/* not in the table: a client asks (PREPARE), a server treats it as plain */
+	IW_PEER_POSITIVE = 1,	/* has an iwarpd: offer, claim */
+	IW_PEER_NEGATIVE = 2,	/* has none: plain, `reason`, until `expires` */
+	IW_PEER_LOCAL = 3,	/* an address of this host: offer, claim */
+};
+
+struct iw_peer_slot {
+	_Atomic uint32_t seq;		/* odd while being written: read again */
+	_Atomic uint32_t state;		/* enum iw_peer_state */
+	_Atomic uint32_t reason;	/* enum iw_reason, with NEGATIVE */
+	_Atomic uint32_t reserved;
+	_Atomic uint64_t expires;	/* CLOCK_MONOTONIC ms; 0 = never */
+	_Atomic uint64_t ip[2];		/* the 16 octets of the address as stored in iw_addr.ip, memory order */
+	uint8_t pad[24];
+};
+static_assert(sizeof(struct iw_peer_slot) == 64, "iw_peer_slot");
+
+struct iw_peers {
+	uint32_t magic, version;
+	uint64_t generation;		/* of the daemon (random) */
+	_Atomic uint32_t dead;		/* the daemon says good-bye: everything new is plain */
+	uint8_t pad[44];
+	struct iw_peer_slot slot[IW_PEERS_SLOTS];
+};
+
+/* FNV-1a over the 16 address octets and, when port != 0, the port (host order, low octet first). */
+static inline uint32_t iw_addr_hash(const uint8_t ip[16], uint16_t port)
+{
+	uint32_t h = 2166136261u;
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ ip[i]) * 16777619u;
+	if (port) {
+		h = (h ^ (port & 0xff)) * 16777619u;
+		h = (h ^ (port >> 8)) * 16777619u;
+	}
+	return h;
+}
+
+#endif

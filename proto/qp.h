@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A queue pair: the whole MPA FPDU / DDP / RDMAP endpoint as a pure state machine. Octets in, octets and completions out;
+ * no I/O, no clock, no allocation, no pointer in the state: struct iw_qp is flat and versioned and may live in a memfd.
+ * The owner gives memory and sinks through struct iw_qp_ops on every call.
+ */
+#ifndef IW_PROTO_QP_H
+#define IW_PROTO_QP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define IW_QP_VERSION	1
+#define IW_QP_SQ	256u	/* send queue entries, power of two */
+#define IW_QP_RQ	256u	/* receive queue entries, power of two */
+#define IW_QP_IRD	32u	/* inbound Reads + Atomics, at most */
+#define IW_QP_ORD	32u	/* outbound Reads + Atomics, at most */
+#define IW_QP_SGE	4u
+#define IW_FPDU_MAX	(2u + 65535u + 3u + 4u)	/* one FPDU without Markers */
+#define IW_FPDU_MAX_MARKERS (IW_FPDU_MAX + 4u * (IW_FPDU_MAX / 508u + 2u))
+
+enum iw_wr_op {
+	IW_WR_SEND,
+	IW_WR_WRITE,
+	IW_WR_READ,
+	IW_WR_IMM,		/* Immediate Data: imm[8] */
+	IW_WR_FETCHADD,
+	IW_WR_CMPSWAP,
+	IW_WR_RECV,		/* in completions only */
+};
+
+#define IW_WR_SE	1u	/* solicited event: Send, Imm */
+#define IW_WR_INVALIDATE 2u	/* Send with Invalidate of inv_stag */
+#define IW_WR_FENCE	4u	/* wait until all earlier Reads and Atomics of this QP have completed */
+#define IW_WR_INLINE	8u	/* Send: the payload is in inl[0..inl_len), sge is ignored */
+#define IW_WR_QUIET	16u	/* no completion on success */
+
+#define IW_WR_INLINE_MAX 64u
+
+struct iw_sge {			/* local memory, named like remote memory: by STag and Tagged Offset */
+	uint64_t to;
+	uint32_t stag;
+	uint32_t len;
+};
+
+struct iw_wr {
+	uint64_t wr_id;
+	uint8_t op, flags, nsge, inl_len;
+	uint32_t inv_stag;
+	uint32_t rstag;			/* Write: Data Sink; Read, Atomic: Data Source */
+	uint64_t rto;
+	struct iw_sge sge[IW_QP_SGE];	/* Send, Write: gather. Read: exactly one, the sink. Recv: exactly one. */
+	uint8_t imm[8];
+	uint64_t add_swap, add_swap_mask, compare, compare_mask;	/* Atomics, host order */
+	uint8_t inl[IW_WR_INLINE_MAX];
+};
+
+enum iw_wc_status {
+	IW_WC_OK = 0,
+	IW_WC_FLUSH,		/* the QP left the RTS state before it was done */
+	IW_WC_LOC_PROT,		/* local STag, right or bounds (nothing went out) */
+	IW_WC_LOC_LEN,
+	IW_WC_REM_ERR,		/* ended by a Terminate; see the QP's term fields */
+};
+
+struct iw_cqe {			/* a completion */
+	uint64_t wr_id;
+	uint8_t op;		/* enum iw_wr_op; IW_WR_RECV for receives */
+	uint8_t status;		/* enum iw_wc_status */
+	uint8_t se;		/* receive: solicited event */
+	uint8_t has_imm;	/* receive: it was Immediate Data, in imm; the buffer was eaten, not touched */
+	uint8_t has_inv;	/* receive: inv_stag was invalidated */
+	uint32_t len;		/* receive: octets */
+	uint32_t inv_stag;
+	uint8_t imm[8];
+	uint64_t orig;		/* Atomics: original value, host order */
+};
+
+enum iw_qp_event {
+	IW_QP_EV_FIRST_FPDU = 1,	/* the Responder may send now */
+	IW_QP_EV_TERM_SENT,		/* a protocol error was found and a Terminate is queued; qp->term says which */
+	IW_QP_EV_TERM_RECEIVED,		/* qp->term has what the peer said */
+	IW_QP_EV_EOF,			/* FIN at an FPDU and message boundary: the peer's half is closed gracefully */
+	IW_QP_EV_LOST,			/* FIN inside an FPDU or message, or the LLP is lost: no Terminate can help */
+};
+
+/* Rights of a registration. */
+#define IW_ACCESS_LOCAL_WRITE	1u
+#define IW_ACCESS_REMOTE_READ	2u
+#define IW_ACCESS_REMOTE_WRITE	4u
+#define IW_ACCESS_REMOTE_ATOMIC	8u
+#define IW_ACCESS_LOCAL_READ	16u
+#define IW_ACCESS_READ_SINK	32u	/* placement of a Read Response of this QP's own Read */
+
+/* Why access was refused; the QP maps it to layer/type/code by context. */
+enum iw_access_err {
+	IW_ACC_OK = 0,
+	IW_ACC_STAG,		/* no such STag, or wrong key octet */
+	IW_ACC_BOUNDS,
+	IW_ACC_RIGHTS,
+	IW_ACC_SCOPE,		/* other protection domain, or bound to another stream */
+	IW_ACC_WRAP,		/* TO + length passes 2^64 - 1 */
+};
+
+struct iw_qp;
+struct iw_qp_ops {
+	/* Memory of [to, to + len) under stag for this QP with this right (one IW_ACCESS_*). Checks in the order wrap, STag,
+	 * scope, right, bounds. len > 0. On IW_ACC_OK *ptr is valid until the call that asked returns. */
+	enum iw_access_err (*access)(void *ctx, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr);
+	/* Send with Invalidate: invalidate an STag of this QP. IW_ACC_OK, or why not (SCOPE also when shared by streams). */
+	enum iw_access_err (*invalidate)(void *ctx, uint32_t stag);
+	/* A work request completed, in the order rules 15 to 20 of RDMAP ask for. */
+	void (*complete)(void *ctx, const struct iw_cqe *cqe);
+	void (*event)(void *ctx, enum iw_qp_event ev);
+};
+
+enum iw_qp_state {
+	IW_QP_IDLE = 0,
+	IW_QP_RTS,
+	IW_QP_TERMINATE,	/* a Terminate is to be sent (or was sent); input is discarded */
+	IW_QP_CLOSING,		/* Terminate handed to the LLP, or received: the owner does shutdown(SHUT_WR) and reads to the end */
+	IW_QP_ERROR,		/* LLP lost */
+};
+
+/* A Terminate, sent or received. */
+struct iw_term {
+	uint8_t layer, etype, code;
+	uint8_t has_len, has_ddp, has_rdmap;	/* M D R */
+	uint16_t seg_len;
+	uint8_t ddp[18];
+	uint8_t ddp_len;
+	uint8_t rdmap[28];
+	uint8_t siw_swapped;	/* received with siw's swapped bits (rig README): decoded all the same */
+};
+
+struct iw_qp_param {
+	uint8_t initiator;	/* may send at once; a Responder waits for the first FPDU */
+	uint8_t crc;		/* generate and check */
+	uint8_t tx_markers, rx_markers;
+	uint8_t rtr;		/* Initiator: first FPDU is 0 none, 1 zero-length Write, 2 zero-length Read, 3 zero-length Send.
+				 * Responder in peer-to-peer mode: the RTR it expects is an ordinary message, nothing to set */
+	uint16_t mulpdu;	/* 128..64768; see iw_qp_set_mulpdu */
+	uint16_t ird, ord;	/* <= IW_QP_IRD, IW_QP_ORD */
+	uint32_t recv_min;	/* smallest receive buffer accepted by post_recv (>= 8) */
+};
+
+struct iw_qp_stat {		/* counts since start; sent = handed to the LLP */
+	uint64_t tx_fpdu, rx_fpdu, tx_octets, rx_octets;
+	uint64_t tx_send, rx_send, tx_write, rx_write, tx_imm, rx_imm, tx_read, rx_read, tx_rresp, rx_rresp, tx_atomic, rx_atomic;
+	uint64_t tx_write_octets, rx_write_octets, tx_read_octets, rx_read_octets;	/* payload; read = of Responses */
+	uint64_t rx_zero_tagged, rx_tiny;
+};
+
+/* The flat state. Fields other than those of the public part are the engine's own (qp_priv.h documents them). */
+#include "qp_state.h"
+
+void iw_qp_init(struct iw_qp *qp);
+/* Enter Full Operation. -EINVAL for bad parameters. */
+int iw_qp_start(struct iw_qp *qp, const struct iw_qp_param *p);
+/* Follow the EMSS: segments already cut stay (LLP-3-02). */
+void iw_qp_set_mulpdu(struct iw_qp *qp, uint16_t mulpdu);
+
+/* 0, -EAGAIN (queue full), -EINVAL, -EMSGSIZE (>= 2^32), -ENOTCONN (not RTS). */
+int iw_qp_post_send(struct iw_qp *qp, const struct iw_wr *wr);
+int iw_qp_post_recv(struct iw_qp *qp, uint64_t wr_id, const struct iw_sge *sge);
+unsigned int iw_qp_sq_free(const struct iw_qp *qp);
+
+/*
+ * Make octets for the LLP: as many whole FPDUs as there are and fit into out[0..cap). cap must be >= IW_FPDU_MAX_MARKERS.
+ * Payload is copied and the CRC is taken over the copy. Returns octets (0: nothing to send now).
+ * budget: stop after about this many octets (fairness between streams); 0 = cap.
+ */
+size_t iw_qp_tx(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t *out, size_t cap, size_t budget);
+/* True when iw_qp_tx() would give octets. */
+bool iw_qp_tx_pending(const struct iw_qp *qp);
+/* The LLP has accepted n more octets that iw_qp_tx() made: completes what ends in them. */
+void iw_qp_tx_done(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, size_t n);
+
+/*
+ * Octets from the LLP. Consumes whole FPDUs and returns how many octets were used; the rest (at most one partial FPDU)
+ * must be presented again with more behind it. Everything is consumed and dropped after an error.
+ * in must be writable scratch (Markers are taken out in place).
+ */
+size_t iw_qp_rx(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t *in, size_t len);
+/* FIN from the LLP, with `left` octets of a partial FPDU unconsumed. */
+void iw_qp_rx_eof(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, size_t left);
+/* The LLP is lost (ECONNRESET, ETIMEDOUT, ...): flush everything. */
+void iw_qp_lost(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, int err);
+/* The ULP or local software ends the stream with a Terminate of its own (layer, type, code; no headers). */
+void iw_qp_terminate(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t layer, uint8_t etype, uint8_t code);
+
+/* "DDP / untagged / message too long" and the like, for logs; never NULL. */
+const char *iw_term_text(uint8_t layer, uint8_t etype, uint8_t code);
+
+#endif

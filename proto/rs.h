@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ring stream: an octet stream over RDMAP (docs/ringstream.md): control words, credits, rings, large sends by
+ * RDMA Read, half-close, abort. A pure state machine over a flat state; it posts to a QP through ops and is fed its completions.
+ */
+#ifndef IW_PROTO_RS_H
+#define IW_PROTO_RS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "page.h"
+#include "qp.h"
+
+#define IW_RS_VERSION	1
+#define IW_RS_PD_LEN	68u
+
+/* capabilities */
+#define IW_RS_CAP_IMM		1u
+#define IW_RS_CAP_SRCAVAIL	2u
+#define IW_RS_CAP_SENDINV	4u
+#define IW_RS_CAP_URGENT	8u
+#define IW_RS_CAP_LARGE		16u	/* FPDUs larger than the EMSS */
+
+/* What an end says of itself in the MPA private data. */
+struct iw_rs_pd {
+	uint8_t ver_lo, ver_hi;
+	uint16_t caps;
+	uint32_t ring_stag;
+	uint64_t ring_to;
+	uint32_t ring_len;	/* power of two, 64 KiB .. 64 MiB */
+	uint16_t bufs;		/* QN 0 buffers posted, >= 8 */
+	uint16_t buf_size;	/* of each, >= 64 */
+	uint16_t srcavail_max;
+	struct iw_addr dst, src;	/* original destination; the source as the application bound it */
+};
+/* What a Reject says. */
+enum iw_rs_reject { IW_RS_REJ_NO_LISTENER = 1, IW_RS_REJ_VERSION, IW_RS_REJ_POLICY, IW_RS_REJ_RESOURCES };
+
+void iw_rs_pd_encode(const struct iw_rs_pd *pd, uint8_t out[IW_RS_PD_LEN]);
+/* 0, -EPROTO (magic, ranges), -EPROTONOSUPPORT (no common version). Unknown trailing octets are ignored. */
+int iw_rs_pd_decode(struct iw_rs_pd *pd, const uint8_t *in, size_t len);
+size_t iw_rs_reject_encode(enum iw_rs_reject why, uint8_t *out);	/* 10 octets */
+int iw_rs_reject_decode(const uint8_t *in, size_t len);		/* enum iw_rs_reject, or -EPROTO */
+
+/* ---- control words ---- */
+enum iw_cw_type {
+	IW_CW_DATA, IW_CW_INLINE, IW_CW_ACK, IW_CW_CREDIT, IW_CW_SRCAVAIL, IW_CW_RDDONE, IW_CW_CANCEL, IW_CW_URGENT,
+	IW_CW_ABORT, IW_CW_PING,
+};
+struct iw_cw {
+	uint8_t type, flags, credits;
+	uint64_t value;		/* 48 bits */
+};
+#define IW_CW_FIN	1u	/* DATA, INLINE, SRCAVAIL; ACK: FIN consumed */
+#define IW_CW_URG	2u	/* DATA, INLINE: last octet is urgent; ACK: reader is waiting */
+#define IW_CW_MORE	4u
+void iw_cw_encode(const struct iw_cw *cw, uint8_t out[8]);
+int iw_cw_decode(struct iw_cw *cw, const uint8_t in[8]);	/* -EPROTO: unknown type or flag */
+
+/* ---- the stream ---- */
+struct iw_rs_param {
+	uint32_t tx_len, rx_len;	/* ring sizes (powers of two) */
+	uint32_t rd_len;		/* octets of the area Reads go to (power of two) */
+	uint32_t tx_stag, rx_stag, rd_stag, rq_stag;	/* local STags: tx ring (local read), rx ring (remote write), read area, receive buffers */
+	uint64_t tx_to, rx_to, rd_to, rq_to;		/* TO of the first octet of each */
+	uint16_t bufs, buf_size;	/* receive buffers: rq area is bufs * buf_size octets */
+	uint32_t inline_max;		/* start with 512; <= peer's buf_size - 8 */
+	uint32_t srcavail_min;		/* use SRCAVAIL for backlogs of at least this many octets; 0 = never */
+	uint32_t read_max;		/* octets of one RDMA Read, <= rd_len */
+	uint16_t caps;
+};
+
+enum iw_rs_event {
+	IW_RS_EV_READABLE = 1,	/* iw_rs_rx_peek() has more */
+	IW_RS_EV_WRITABLE,	/* iw_rs_tx_space() has more */
+	IW_RS_EV_FIN,		/* the peer's FIN is next after what can be read */
+	IW_RS_EV_ABORT,		/* the stream is dead: rs->err (positive errno) */
+	IW_RS_EV_URGENT,
+	IW_RS_EV_DONE,		/* both FINs consumed and acknowledged: close the connection */
+};
+
+struct iw_rs;
+struct iw_rs_ops {
+	int (*post_send)(void *ctx, const struct iw_wr *wr);	/* as iw_qp_post_send */
+	int (*post_recv)(void *ctx, uint64_t wr_id, const struct iw_sge *sge);
+	unsigned int (*sq_free)(void *ctx);
+	/* A receive buffer, ring or read area of our own by local STag and TO, for copying INLINE payloads; never fails for our own ranges. */
+	void *(*mem)(void *ctx, uint32_t stag, uint64_t to, size_t len);
+	/* Expose [off, off + len) of the tx ring for remote read, stream scope. Returns 0 and the STag and TO to advertise. */
+	int (*expose)(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint64_t *to);
+	void (*unexpose)(void *ctx, uint32_t stag);		/* on CANCEL or abort; a Send with Invalidate does it otherwise */
+	void (*event)(void *ctx, enum iw_rs_event ev);
+};
+
+#include "rs_state.h"	/* struct iw_rs: flat, versioned */
+
+/* Set up our side (before MPA): fills the ring, credit and buffer fields of pd. Posts no receive yet. */
+int iw_rs_init(struct iw_rs *rs, const struct iw_rs_param *p, struct iw_rs_pd *pd);
+/* Post the receive buffers: call before the MPA Reply or Request leaves. */
+int iw_rs_post_all(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx);
+/* MPA is up, the peer said `peer`. -EPROTO when its values are unusable. */
+int iw_rs_start(struct iw_rs *rs, const struct iw_rs_pd *peer);
+
+/* Transmit side. Contiguous free space in the tx ring: offset and length (0: full). */
+void iw_rs_tx_space(const struct iw_rs *rs, uint32_t *off, uint32_t *len);
+void iw_rs_tx_produced(struct iw_rs *rs, uint32_t n);
+void iw_rs_tx_fin(struct iw_rs *rs);		/* no more will be produced */
+void iw_rs_tx_urgent(struct iw_rs *rs);		/* the last octet produced is urgent */
+void iw_rs_abort(struct iw_rs *rs, int err);	/* tell the peer ABORT(err) and end */
+void iw_rs_push(struct iw_rs *rs);		/* end of a burst: do not wait for more to coalesce */
+/* Post whatever can be posted now. Call after any of the above and after feeding completions. */
+void iw_rs_pump(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx);
+
+/* Receive side. The next contiguous readable octets, by local STag and TO (0: nothing now). */
+uint32_t iw_rs_rx_peek(const struct iw_rs *rs, uint32_t *stag, uint64_t *to);
+void iw_rs_rx_consumed(struct iw_rs *rs, uint32_t n);
+bool iw_rs_rx_fin(const struct iw_rs *rs);	/* everything was consumed and the peer's FIN follows */
+void iw_rs_rx_fin_consumed(struct iw_rs *rs);
+void iw_rs_rx_waiting(struct iw_rs *rs, bool waiting);	/* the reader sleeps: the peer shall use SE */
+
+/* A completion of the QP below. */
+void iw_rs_complete(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx, const struct iw_cqe *cqe);
+
+uint64_t iw_rs_tx_unacked(const struct iw_rs *rs);	/* octets produced and not yet consumed by the peer (SIOCOUTQ) */
+
+#endif
