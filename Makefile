@@ -1,64 +1,145 @@
 # SPDX-License-Identifier: MIT
-# A plain `make` bootstraps itself: autoconf, configure, build. SAN=address,undefined or SAN=thread builds into its own directory.
-ifeq ($(filter clean format dist,$(MAKECMDGOALS)),)
--include config.mk
+# A plain `make` bootstraps itself: autoconf, configure, build. Into build/plain, or with a sanitizer into a directory of its own:
+# SAN=address,undefined or SAN=thread. V=1 shows the commands, CI=1 makes warnings errors. New .c files are picked up by wildcard.
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean distclean format dist help,$(MAKECMDGOALS)),all),)
+include config.mk
 endif
-VERSION ?= 0.1.0
-prefix ?= /usr/local
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
+
 SAN ?=
-B := build/$(if $(SAN),$(subst $(,),-,$(SAN)),plain)
 , := ,
+B := build/$(if $(SAN),$(subst $(,),-,$(SAN)),plain)
 CFLAGS ?= -O2 -g
-CPPFLAGS += -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' $(URING_CFLAGS) $(SYSTEMD_CFLAGS)
+DEFS = -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' -DIW_SYSCONFDIR='"$(sysconfdir)"' -DHAVE_VERBS=$(HAVE_VERBS) \
+	$(URING_CFLAGS) $(SYSTEMD_CFLAGS) $(JANSSON_CFLAGS) $(CMOCKA_CFLAGS)
 WARN = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter $(if $(CI),-Werror)
-ALLCFLAGS = $(CFLAGS) $(WARN) -MMD -MP -fno-strict-aliasing $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-ALLLDFLAGS = $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN))
+COMMON = $(DEFS) $(CPPFLAGS) $(CFLAGS) $(WARN) -MMD -MP -fno-strict-aliasing
+SANFLAGS = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+# programs of ours
+PROG = $(COMMON) -fPIE -fstack-protector-strong $(if $(SAN),$(SANFLAGS),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+PROGLD = $(LDFLAGS) $(SANFLAGS) -pie -Wl,-z,relro,-z,now
+# The library goes into strangers' processes: never sanitized, hidden by default, and no _chk calls, which it intercepts itself.
+LIB = $(COMMON) -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE
 
 PROTO := $(patsubst %.c,$(B)/%.o,$(wildcard proto/*.c))
 IWCTL := $(patsubst %.c,$(B)/%.o,$(wildcard daemon/iwctl*.c))
 DAEMON := $(filter-out $(IWCTL) $(B)/daemon/main.o,$(patsubst %.c,$(B)/%.o,$(wildcard daemon/*.c)))
-PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c) proto/ctlmsg.c proto/reason.c)
+PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c) $(wildcard $(addprefix proto/,ctlmsg.c reason.c policy.c)))
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 SOCK := $(patsubst tests/sock/%.c,$(B)/tests/sock/%,$(wildcard tests/sock/*.c))
+APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
 
 all: $(B)/iwarpd $(B)/iwctl $(B)/libiwsock.so
 
+help:
+	@echo 'make            build into $(B): iwarpd, iwctl, libiwsock.so'
+	@echo 'make demo       two hosts out of network namespaces: redis and iperf3, plain and over iWARP (root)'
+	@echo 'make check      all tests (those that make hosts need root); SAN=address,undefined or SAN=thread'
+	@echo 'make bench      pairs against plain TCP (root)'
+	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
+	@echo 'make dist clean distclean format lint'
+
 config.mk: configure config.mk.in
-	./configure --prefix=$(prefix)
+	$(Q)if [ -x config.status ]; then ./config.status -q --recheck && ./config.status -q; else \
+		./configure $(if $(filter command% environment,$(origin prefix)),--prefix=$(prefix)); fi
 configure: configure.ac
+	$(Q)command -v autoconf >/dev/null || { echo "autoconf not found: on Debian, apt-get install autoconf" >&2; exit 1; }
 	autoconf
 
 $(B)/libproto.a: $(PROTO)
-	rm -f $@ && $(AR) rcs $@ $^
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(B)/iwarpd: $(B)/daemon/main.o $(DAEMON) $(B)/libproto.a
-	$(CC) $(ALLLDFLAGS) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+	$(call say,LD,$@)
+	$(Q)$(CC) $(PROGLD) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) -lm
 $(B)/iwctl: $(IWCTL) $(B)/libproto.a
-	$(CC) $(ALLLDFLAGS) -o $@ $^ $(SYSTEMD_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(PROGLD) -o $@ $^ $(SYSTEMD_LIBS) $(JANSSON_LIBS)
 $(B)/libiwsock.so: $(PRELOAD) preload/libiwsock.map
-	$(CC) $(LDFLAGS) -shared -Wl,-z,nodelete,-z,now,-z,relro -Wl,--version-script=preload/libiwsock.map -Wl,-soname,libiwsock.so -o $@ $(PRELOAD) -ldl
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,nodelete,-z,now,-z,relro -Wl,--version-script=preload/libiwsock.map -Wl,-soname,libiwsock.so -o $@ $(PRELOAD) -ldl
 $(B)/%.o: %.c | config.mk
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALLCFLAGS) -c -o $@ $<
-# the library goes into strangers' processes: never sanitized, hidden by default
+	$(call say,CC,$<)
+	$(Q)$(CC) $(PROG) -c -o $@ $<
 $(B)/pic/%.o: %.c | config.mk
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -MMD -MP -fno-strict-aliasing -fPIC -fvisibility=hidden -c -o $@ $<
+	$(call say,CC,"$< (library)")
+	$(Q)$(CC) $(LIB) -c -o $@ $<
 $(B)/tests/unit/%: tests/unit/%.c $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALLCFLAGS) $(ALLLDFLAGS) -o $@ $< $(B)/libproto.a -lcmocka -lpthread
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(B)/libproto.a $(CMOCKA_LIBS) -lpthread
 $(B)/tests/daemon/%: tests/daemon/%.c $(DAEMON) $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALLCFLAGS) $(ALLLDFLAGS) -o $@ $< $(DAEMON) $(B)/libproto.a -lcmocka -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a $(CMOCKA_LIBS) -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+# strangers' programs, as far as we are concerned: never sanitized, nothing of ours in them
 $(B)/tests/sock/%: tests/sock/%.c | config.mk
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) -MMD -MP -o $@ $< -lpthread
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
+$(B)/tests/apps/%: tests/apps/%.c | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
 
-tests: all $(UNIT) $(DTEST) $(SOCK)
+tests: all $(UNIT) $(DTEST) $(SOCK) $(APPS)
 check: tests
-	tests/run $(B)
+	$(Q)tests/run $(B) $(TESTS)
+demo: all
+	$(Q)tests/demo $(B)
+bench: all
+	$(Q)bench/run $(B)
+
+# ---- install ----
+INSTALL = install
+SUBST = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' -e 's|@sysconfdir@|$(sysconfdir)|g' -e 's|@libdir@|$(libdir)|g' -e 's|@VERSION@|$(VERSION)|g'
+MAN := $(wildcard man/*.[1-8])
+man_of = $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
+DATA := $(systemdsystemunitdir)/iwarpd.service $(systemdsystemunitdir)/iwarpd.socket $(sysusersdir)/iwarpd.conf $(tmpfilesdir)/iwarpd.conf \
+	$(dbuspolicydir)/org.iwsock.Daemon1.conf $(bashcompdir)/iwctl
+from = conf/$(strip $(if $(findstring sysusers,$(1)),iwarpd.sysusers,$(if $(findstring tmpfiles,$(1)),iwarpd.tmpfiles,\
+	$(if $(findstring completion,$(1)),iwctl.bash,$(notdir $(1))))))
+SETTINGS := iwarpd.conf iwsock.conf
+
+install: all
+	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(sysconfdir)
+	$(INSTALL) -m 755 $(B)/iwarpd $(DESTDIR)$(sbindir)/iwarpd
+	$(INSTALL) -m 755 $(B)/iwctl $(DESTDIR)$(bindir)/iwctl
+	$(INSTALL) -m 755 $(B)/libiwsock.so $(DESTDIR)$(libdir)/libiwsock.so
+	$(foreach m,$(MAN),$(INSTALL) -d $(dir $(call man_of,$(m))) && $(INSTALL) -m 644 $(m) $(call man_of,$(m)) &&) :
+	$(foreach d,$(DATA),$(INSTALL) -d $(DESTDIR)$(dir $(d)) && $(SUBST) $(call from,$(d)) >$(DESTDIR)$(d) && chmod 644 $(DESTDIR)$(d) &&) :
+	$(foreach c,$(SETTINGS),{ test -e $(DESTDIR)$(sysconfdir)/$(c) || $(INSTALL) -m 644 conf/$(c) $(DESTDIR)$(sysconfdir)/$(c); } &&) :
+	$(if $(DESTDIR),,packaging/post-install)
+
+# Settings that were changed stay.
+uninstall:
+	rm -f $(DESTDIR)$(sbindir)/iwarpd $(DESTDIR)$(bindir)/iwctl $(DESTDIR)$(libdir)/libiwsock.so
+	rm -f $(foreach m,$(MAN),$(call man_of,$(m))) $(addprefix $(DESTDIR),$(DATA))
+	$(foreach c,$(SETTINGS),{ ! cmp -s conf/$(c) $(DESTDIR)$(sysconfdir)/$(c) || rm -f $(DESTDIR)$(sysconfdir)/$(c); } &&) :
+
+# ---- housekeeping ----
+dist: configure
+	v=$$(sed -n 's/^AC_INIT(\[iwsock\], \[\(.*\)\])/\1/p' configure.ac) && \
+	git archive --prefix=iwsock-$$v/ --add-file=configure -o iwsock-$$v.tar.gz HEAD && echo iwsock-$$v.tar.gz
+SOURCES = $(wildcard proto/*.[ch] daemon/*.[ch] preload/*.[ch] tests/*/*.[ch])
+format:
+	clang-format -i $(SOURCES)
+lint: config.mk
+	$(Q)found=; \
+	if command -v cppcheck >/dev/null; then found=1; cppcheck -q -j2 --std=c11 --error-exitcode=1 --inline-suppr \
+		--suppressions-list=.cppcheck --enable=warning,portability $(DEFS) proto daemon preload || exit 1; fi; \
+	if command -v clang-tidy >/dev/null; then found=1; clang-tidy --quiet --warnings-as-errors='*' \
+		$(wildcard proto/*.c daemon/*.c preload/*.c) -- -std=gnu11 $(DEFS) || exit 1; fi; \
+	if [ -z "$$found" ]; then echo "neither cppcheck nor clang-tidy found: on Debian, apt-get install cppcheck clang-tidy" >&2; exit 1; fi
 clean:
 	rm -rf build
+distclean: clean
+	rm -rf autom4te.cache config.mk config.log config.status configure configure~ aclocal.m4 iwsock-*.tar.gz
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all tests check clean
+.PHONY: all help tests check demo bench install uninstall dist format lint clean distclean
+.DELETE_ON_ERROR:
