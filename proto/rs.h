@@ -91,6 +91,7 @@ struct iw_rs_ops {
 	/* Expose [off, off + len) of the tx ring for remote read, stream scope. Returns 0 and the STag and TO to advertise. */
 	int (*expose)(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint64_t *to);
 	void (*unexpose)(void *ctx, uint32_t stag);		/* on CANCEL or abort; a Send with Invalidate does it otherwise */
+	/* Comes from within iw_rs_complete() and iw_rs_pump(): the callee only takes note (queues work) and calls nothing of rs. */
 	void (*event)(void *ctx, enum iw_rs_event ev);
 };
 
@@ -124,5 +125,14 @@ void iw_rs_rx_waiting(struct iw_rs *rs, bool waiting);	/* the reader sleeps: the
 void iw_rs_complete(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx, const struct iw_cqe *cqe);
 
 uint64_t iw_rs_tx_unacked(const struct iw_rs *rs);	/* octets produced and not yet consumed by the peer (SIOCOUTQ) */
+/*
+ * Small amounts are acknowledged late (a quarter of the ring). An owner that wants the peer's iw_rs_tx_unacked() to fall
+ * to 0 on an idle stream calls this from a coarse timer: the next pump sends an ACK if anything is not acknowledged.
+ */
+void iw_rs_ack(struct iw_rs *rs);
+/* Take back the oldest SRCAVAIL that the peer has not finished: what it has not read goes through the ring. */
+void iw_rs_tx_cancel(struct iw_rs *rs);
+/* PING the peer; stat.rx_ctl counts the answer. */
+void iw_rs_ping(struct iw_rs *rs);
 
 #endif
