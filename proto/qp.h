@@ -33,7 +33,7 @@ enum iw_wr_op {
 #define IW_WR_SE	1u	/* solicited event: Send, Imm */
 #define IW_WR_INVALIDATE 2u	/* Send with Invalidate of inv_stag */
 #define IW_WR_FENCE	4u	/* wait until all earlier Reads and Atomics of this QP have completed */
-#define IW_WR_INLINE	8u	/* Send: the payload is in inl[0..inl_len), sge is ignored */
+#define IW_WR_INLINE	8u	/* Send: the payload starts with inl[0..inl_len), copied when posted; sge[0..nsge) follow (nsge may be 0) */
 #define IW_WR_QUIET	16u	/* no completion on success */
 
 #define IW_WR_INLINE_MAX 64u
