@@ -54,10 +54,26 @@ struct iw_cw {
 	uint64_t value;		/* 48 bits */
 };
 #define IW_CW_FIN	1u	/* DATA, INLINE, SRCAVAIL; ACK: FIN consumed */
-#define IW_CW_URG	2u	/* DATA, INLINE: last octet is urgent; ACK: reader is waiting */
-#define IW_CW_MORE	4u
+#define IW_CW_URG	2u	/* DATA, INLINE, SRCAVAIL: last octet is urgent */
+#define IW_CW_MORE	4u	/* DATA, INLINE, SRCAVAIL: more follows at once */
+#define IW_CW_WAITING	2u	/* ACK: reader is waiting */
+#define IW_CW_REFUSED	1u	/* RDDONE: refused or cancelled, the rest comes by ring */
+#define IW_CW_ANSWER	1u	/* PING */
 void iw_cw_encode(const struct iw_cw *cw, uint8_t out[8]);
 int iw_cw_decode(struct iw_cw *cw, const uint8_t in[8]);	/* -EPROTO: unknown type or flag */
+
+/* What follows the word in a Send. */
+#define IW_CW_LEN		8u
+#define IW_CW_SRCAVAIL_LEN	20u
+#define IW_CW_RDDONE_LEN	8u
+struct iw_cw_srcavail {
+	uint32_t stag;
+	uint64_t to, len;
+};
+void iw_cw_encode_srcavail(const struct iw_cw_srcavail *sa, uint8_t out[IW_CW_SRCAVAIL_LEN]);
+void iw_cw_decode_srcavail(struct iw_cw_srcavail *sa, const uint8_t in[IW_CW_SRCAVAIL_LEN]);
+void iw_cw_encode_rddone(uint64_t octets, uint8_t out[IW_CW_RDDONE_LEN]);
+uint64_t iw_cw_decode_rddone(const uint8_t in[IW_CW_RDDONE_LEN]);
 
 /* ---- the stream ---- */
 struct iw_rs_param {

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/* Table and complete check of the messages between library and daemon. */
+#include "ctlmsg.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "reason.h"
+
+#define TO_LIB		1u	/* sent by the daemon */
+
+static const struct ctl_type {
+	const char *name;
+	uint16_t size;
+	uint8_t from_daemon;
+	uint8_t nfds;			/* with result 0, where there is a result */
+} types[] = {
+	[IW_CTL_HELLO] = { "HELLO", sizeof(struct iw_ctl_hello), 0, 0 },
+	[IW_CTL_PREPARE] = { "PREPARE", sizeof(struct iw_ctl_prepare), 0, 0 },
+	[IW_CTL_OFFER] = { "OFFER", sizeof(struct iw_ctl_conn), 0, 1 },
+	[IW_CTL_COMMIT] = { "COMMIT", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_ABANDON] = { "ABANDON", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_LISTEN] = { "LISTEN", sizeof(struct iw_ctl_fdmsg), 0, 1 },
+	[IW_CTL_UNLISTEN] = { "UNLISTEN", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_CLAIM] = { "CLAIM", sizeof(struct iw_ctl_conn), 0, 1 },
+	[IW_CTL_PLAIN] = { "PLAIN", sizeof(struct iw_ctl_conn), 0, 0 },
+	[IW_CTL_CLOSED] = { "CLOSED", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_OPEN] = { "OPEN", sizeof(struct iw_ctl_fdmsg), 0, 1 },
+	[IW_CTL_GETSOCKOPT] = { "GETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
+	[IW_CTL_SETSOCKOPT] = { "SETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
+	[IW_CTL_HELLO_ACK] = { "HELLO_ACK", sizeof(struct iw_ctl_hello_ack), TO_LIB, 2 },
+	[IW_CTL_ACK] = { "ACK", sizeof(struct iw_ctl_ack), TO_LIB, 0 },
+	[IW_CTL_STREAM] = { "STREAM", sizeof(struct iw_ctl_stream), TO_LIB, 2 },
+	[IW_CTL_OPT] = { "OPT", sizeof(struct iw_ctl_opt), TO_LIB, 0 },
+};
+
+static const struct ctl_type *find(unsigned int type)
+{
+	if (type >= sizeof(types) / sizeof(types[0]) || !types[type].name)
+		return NULL;
+	return &types[type];
+}
+
+size_t iw_ctl_size(unsigned int type)
+{
+	const struct ctl_type *t = find(type);
+
+	return t ? t->size : 0;
+}
+
+const char *iw_ctl_name(unsigned int type)
+{
+	const struct ctl_type *t = find(type);
+
+	return t ? t->name : "unknown";
+}
+
+void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
+{
+	struct iw_ctl_hdr h = {
+		.magic = IW_CTL_MAGIC,
+		.version = IW_CTL_VERSION,
+		.type = (uint16_t)type,
+		.len = (uint32_t)iw_ctl_size(type),
+		.seq = seq,
+	};
+
+	memset(msg, 0, h.len);
+	memcpy(msg, &h, sizeof(h));
+}
+
+static int check_addr(const struct iw_addr *a)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (a->family == AF_INET)
+		return memcmp(a->ip, mapped, sizeof(mapped)) ? -EPROTO : 0;
+	return a->family == AF_INET6 ? 0 : -EPROTO;
+}
+
+/* In PLAIN an address may be unknown (all zero): the socket may have none any more. */
+static int check_name(const struct iw_addr *a)
+{
+	static const struct iw_addr none;
+
+	return memcmp(a, &none, sizeof(none)) ? check_addr(a) : 0;
+}
+
+static int check_conn(const struct iw_ctl_conn *m)
+{
+	if (m->flags & ~(IW_CONN_CLIENT | IW_CONN_ESTABLISHED))
+		return -EPROTO;
+	if (m->h.type != IW_CTL_PLAIN)
+		return m->reason ? -EPROTO : 0;
+	if (m->reason == IW_REASON_ACCELERATED || m->reason >= IW_REASON_MAX)
+		return -EPROTO;
+	return check_name(&m->local) || check_name(&m->peer) ? -EPROTO : 0;
+}
+
+static int check_result(int32_t result, uint32_t reason)
+{
+	if (result < 0 || result > 1 || reason >= IW_REASON_MAX)
+		return -EPROTO;
+	return 0;
+}
+
+static int check_stream(const struct iw_ctl_stream *m)
+{
+	if (check_result(m->result, m->reason))
+		return -EPROTO;
+	if (m->end > 1 || m->flags & ~(uint32_t)IW_PAGE_LOCAL)
+		return -EPROTO;
+	if (!m->result && (!m->stream_id || m->size < IW_PAGE_SIZE))
+		return -EPROTO;
+	return 0;
+}
+
+static int check_opt(const struct iw_ctl_opt *m)
+{
+	if (m->end > 1 || m->optlen > IW_CTL_OPTMAX)
+		return -EPROTO;
+	if (m->h.type == IW_CTL_OPT)
+		return m->error < 0 || m->error > 4095 ? -EPROTO : 0;
+	return m->error ? -EPROTO : 0;
+}
+
+static int check_body(const void *msg)
+{
+	const struct iw_ctl_hdr *h = msg;
+
+	switch (h->type) {
+	case IW_CTL_HELLO:
+		return memchr(((const struct iw_ctl_hello *)msg)->program, 0, 64) ? 0 : -EPROTO;
+	case IW_CTL_PREPARE:
+		return check_addr(&((const struct iw_ctl_prepare *)msg)->dst);
+	case IW_CTL_OFFER:
+	case IW_CTL_CLAIM:
+	case IW_CTL_PLAIN:
+		return check_conn(msg);
+	case IW_CTL_ABANDON:
+		return ((const struct iw_ctl_id *)msg)->reason < IW_REASON_MAX ? 0 : -EPROTO;
+	case IW_CTL_GETSOCKOPT:
+	case IW_CTL_SETSOCKOPT:
+	case IW_CTL_OPT:
+		return check_opt(msg);
+	case IW_CTL_HELLO_ACK: {
+		int32_t result = ((const struct iw_ctl_hello_ack *)msg)->result;
+
+		return result >= 0 && result < IW_REASON_MAX ? 0 : -EPROTO;
+	}
+	case IW_CTL_ACK:
+		return check_result(((const struct iw_ctl_ack *)msg)->result, ((const struct iw_ctl_ack *)msg)->reason);
+	case IW_CTL_STREAM:
+		return check_stream(msg);
+	default:	/* COMMIT, LISTEN, UNLISTEN, CLOSED, OPEN: any value can be meant */
+		return 0;
+	}
+}
+
+/* How many fds must have come with this (otherwise correct) message: 1 when n is right. */
+static int fds_ok(const struct ctl_type *t, const void *msg, unsigned int n)
+{
+	const struct iw_ctl_hdr *h = msg;
+
+	switch (h->type) {
+	case IW_CTL_HELLO_ACK:
+		return n == (((const struct iw_ctl_hello_ack *)msg)->result ? 0 : t->nfds);
+	case IW_CTL_STREAM:	/* the answer to OPEN has the segment only: the library has the carrier */
+		if (((const struct iw_ctl_stream *)msg)->result)
+			return n == 0;
+		return n == 1 || n == t->nfds;
+	default:
+		return n == t->nfds;
+	}
+}
+
+int iw_ctl_check(const void *msg, size_t len, unsigned int nfds, int from_library)
+{
+	union {		/* the caller's buffer need not be aligned */
+		struct iw_ctl_hdr h;
+		struct iw_ctl_opt opt;
+		uint8_t octets[IW_CTL_MAX];
+	} m;
+	const struct ctl_type *t;
+
+	if (len < sizeof(m.h) || len > sizeof(m))
+		return -EPROTO;
+	memcpy(&m, msg, len);
+	if (m.h.magic != IW_CTL_MAGIC)
+		return -EPROTO;
+	if (m.h.version != IW_CTL_VERSION)
+		return -EPROTONOSUPPORT;
+	t = find(m.h.type);
+	if (!t || t->from_daemon == (from_library ? TO_LIB : 0))
+		return -EPROTO;
+	if (m.h.len != len || len != t->size)
+		return -EPROTO;
+	if (check_body(&m))
+		return -EPROTO;
+	return fds_ok(t, &m, nfds) ? 0 : -EPROTO;
+}
