@@ -16,6 +16,10 @@
 
 #include "../proto/page.h"
 #include "../proto/reason.h"
+#include "real.h"
+#include "sys.h"
+
+#pragma GCC visibility push(hidden)	/* everything below is reached without the GOT; entry points say IW_EXPORT */
 
 #define IW_EXPORT __attribute__((visibility("default")))
 #define IW_FD_MAX (1 << 20)	/* fds above are never accelerated */
@@ -28,9 +32,12 @@ enum iw_fd_kind {
 	IW_FD_PLAIN,		/* connected, stays plain TCP; known to the daemon as such */
 	IW_FD_STREAM,		/* a carrier */
 	IW_FD_INTERNAL,		/* our own (control socket): hidden from close_range and the like */
+	IW_FD_EPOLL,		/* an epoll instance that holds, or may hold, our fds */
 };
 
-/* One word per fd: kind in the low 4 bits, index of its entry above. A call on an fd that is not ours costs this load. */
+/*
+ * One word per fd: kind in the low 4 bits, above it what belongs to the kind (STREAM, LISTENER, CONNECTING: index of the entry;
+ * TCP: flags and serial number, see fdtab.h; PLAIN: conn_id; OTHER: 1 = looked at by iw_adopt). A call on an fd that is not ours costs this load. */
 extern _Atomic uint32_t iw_fdtab[IW_FD_MAX];
 
 static inline enum iw_fd_kind iw_fd_kind(int fd)
@@ -50,7 +57,39 @@ struct iw_stream {
 	struct iw_page *page;
 	_Atomic uint32_t sopt;		/* options kept by the library, see opts.c */
 	_Atomic uint32_t fin_sent_once;	/* LOCAL: a send after the peer's close succeeded once, as on TCP */
+	_Atomic uint32_t connect_told;	/* 0: a second connect() after a non-blocking one still returns 0, then EISCONN */
+	uint32_t serial;		/* fork count when it was made: older than iw_forks means that others may hold it too */
+	uint64_t ino;			/* st_ino of the carrier, to recognise an fd that was closed behind our back */
+	_Atomic uint64_t ctl_gen;	/* control connection that knows this stream as ours; see iw_stream_own() */
 };
+
+/* bits of iw_stream.sopt that fd.c needs; opts.c keeps them (and other bits of its own) */
+#define IW_SOPT_LINGER0	1u	/* SO_LINGER {1, 0} is set: close is a reset */
+
+/*
+ * Is fd really still the carrier of s? stdio, the resolver and raw system calls close fds behind our back, and the number may be a
+ * file by now. Ask this (one fstat) before a result is changed: before EOF becomes ECONNRESET, before an answer from the page.
+ * false: the entry was dropped, the fd is OTHER now; give the kernel's own answer.
+ */
+bool iw_stream_verify(int fd, struct iw_stream *s);
+
+/* Make sure that this process's control connection knows s (after a fork or a daemon restart it does not): before GETSOCKOPT and
+ * SETSOCKOPT. 0 or -errno as iw_rpc. */
+int iw_stream_own(struct iw_stream *s, int fd);
+
+/*
+ * For socket-specific calls on an fd of kind OTHER: a carrier inherited by exec or received by SCM_RIGHTS becomes a STREAM. Costs one
+ * array load when the fd was looked at before, one getpeername the first time. Returns the kind afterwards.
+ */
+enum iw_fd_kind iw_adopt_slow(int fd);
+static inline enum iw_fd_kind iw_adopt(int fd)
+{
+	if ((unsigned int)fd >= IW_FD_MAX || atomic_load_explicit(&iw_fdtab[fd], memory_order_relaxed))
+		return iw_fd_kind(fd);
+	return iw_adopt_slow(fd);
+}
+/* fd is new to this process (came by SCM_RIGHTS): forget what its number meant before. */
+void iw_fd_forget(int fd);
 
 /* The stream of an fd, or NULL. Valid while the fd is open in the caller's eyes. */
 struct iw_stream *iw_stream_of(int fd);
@@ -60,12 +99,44 @@ static inline struct iw_page_end *iw_stream_end(struct iw_stream *s)
 }
 
 /*
+ * The state of a stream's end as TCP has it (data.c, poll.c; bits of iw_page_end.shut). IW_SHUT_CLOSED is set by close.c when
+ * the last descriptor of this end goes; on LOCAL streams the other end's library reads it.
+ */
+#define IW_SHUT_RD	1u
+#define IW_SHUT_WR	2u
+#define IW_SHUT_CLOSED	4u
+#define IW_SHUT_RST	8u	/* LOCAL: wrote after the peer's close: TCP would have got a RST in CLOSE_WAIT */
+#define IW_SHUT_OOB	16u	/* LOCAL: MSG_OOB was used: POLLPRI, SIOCATMARK and SIGURG are the carrier's */
+
+/*
+ * poll bits the kernel reported for the carrier -> those TCP would report. Used for poll, select and epoll_wait results.
+ * May clear bits (the HUP of a local peer's close) and add bits (ERR of a recorded reset). 0: TCP would not have woken up.
+ */
+short iw_stream_fix_events(struct iw_stream *s, int fd, short revents);
+
+/*
  * A CONNECTING fd is about to be used or looked at: if the TCP connect has completed, swap it to its carrier (or give the
  * offer up and make it PLAIN). Returns the fd's kind afterwards. Cheap when fd is not CONNECTING.
  */
 enum iw_fd_kind iw_connect_settle(int fd);
 /* Number of CONNECTING fds in this process: 0 lets the waiting calls pass straight through. */
 extern _Atomic uint32_t iw_connecting;
+/*
+ * The same for calls that move data (send, recv, read, write families), shutdown excepted. When the connect is still under way, such a
+ * call must not reach the TCP socket, which may become established in between: a non-blocking one (O_NONBLOCK, or
+ * MSG_DONTWAIT in msg_flags) returns -1 with EAGAIN at once, as SYN_SENT does; for a blocking one the offer is given up
+ * (swap-unsafe) and TCP goes on. Returns the kind to go on with: never CONNECTING.
+ */
+int iw_connect_data(int fd, int msg_flags);
+/*
+ * Around a poll/select that sleeps on a CONNECTING fd: while somebody sleeps on the old file another thread's settle gives the offer
+ * up instead of swapping under the sleeper. begin settles first and returns the kind; call end only when it returned CONNECTING,
+ * before settling yourself.
+ */
+enum iw_fd_kind iw_connect_wait_begin(int fd);
+void iw_connect_wait_end(int fd);
+/* A TCP fd (not connected yet) must stay plain, for this reason: Fast Open, an option only TCP has, ... CONNECTING gives its offer up. */
+void iw_tcp_plain(int fd, enum iw_reason reason);
 /* Number of STREAM fds: 0 lets poll and friends pass straight through. */
 extern _Atomic uint32_t iw_streams;
 
@@ -81,4 +152,5 @@ void iw_tell(void *msg, int fd_in);
 /* The answers a stream's carrier cannot give. Return -1 with errno, as the originals. Called for STREAM fds only. */
 int iw_stream_getsockname(struct iw_stream *s, struct sockaddr *a, socklen_t *len, bool peer);
 
+#pragma GCC visibility pop
 #endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the originals of the interposed functions; see real.h for what holds before they are found. */
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "real.h"
+#include "sys.h"
+
+#define IW_FIND(name) \
+	do { \
+		void *p_ = dlsym(RTLD_NEXT, #name); \
+		if (p_) \
+			__atomic_store_n((void **)&iw_real.name, p_, __ATOMIC_RELEASE); \
+	} while (0)
+
+static long iw_raw_ppoll(struct pollfd *p, nfds_t n, int ms, const struct timespec *t, const sigset_t *s, bool given)
+{
+	struct timespec ts = { ms / 1000, ms % 1000 * 1000000L };
+
+	if (given) {
+		if (t)
+			ts = *t;	/* the kernel writes the rest back, libc does not show it */
+		return IW_SYS(ppoll, p, n, t ? &ts : NULL, s, 8);
+	}
+	return IW_SYS(ppoll, p, n, ms < 0 ? NULL : &ts, NULL, 8);
+}
+
+static long iw_raw_pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *s)
+{
+	struct { const sigset_t *s; size_t n; } mask = { s, 8 };
+	struct timespec ts;
+
+	if (t)
+		ts = *t;
+	return IW_SYS(pselect6, n, r, w, e, t ? &ts : NULL, &mask);
+}
+
+static long iw_raw_select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
+{
+	struct timespec ts;
+	long ret;
+
+	if (!t)
+		return IW_SYS(pselect6, n, r, w, e, NULL, NULL);
+	ts.tv_sec = t->tv_sec + t->tv_usec / 1000000;
+	ts.tv_nsec = t->tv_usec % 1000000 * 1000L;
+	ret = IW_SYS(pselect6, n, r, w, e, &ts, NULL);
+	t->tv_sec = ts.tv_sec;
+	t->tv_usec = ts.tv_nsec / 1000;
+	return ret;
+}
+
+static int raw_fcntl(int fd, int c, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, c);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return (int)iw_ret(IW_SYS(fcntl, fd, c, arg));
+}
+
+static int raw_ioctl(int fd, unsigned long r, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, r);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return (int)iw_ret(IW_SYS(ioctl, fd, r, arg));
+}
+
+#define X(ret, name, params, args, raw) \
+	static ret raw_call_##name params { return (ret)iw_ret(raw); }
+IW_REALS(X)
+#undef X
+
+struct iw_real iw_real = {
+#define X(ret, name, params, args, raw) .name = raw_call_##name,
+	IW_REALS(X)
+#undef X
+	.fcntl = raw_fcntl,
+	.fcntl64 = raw_fcntl,
+	.ioctl = raw_ioctl,
+};
+
+static _Atomic int state;	/* 0 nothing yet, 1 somebody is at it, 2 done */
+
+/* A second thread, or an allocator called by dlsym, meets state 1 and goes on with system calls: correct, not waiting. */
+void iw_real_init(void)
+{
+	int idle = 0;
+
+	if (atomic_load_explicit(&state, memory_order_acquire) == 2 || !atomic_compare_exchange_strong(&state, &idle, 1))
+		return;
+#define X(ret, name, params, args, raw) IW_FIND(name);
+	IW_REALS(X)
+#undef X
+	IW_FIND(fcntl);
+	IW_FIND(fcntl64);
+	IW_FIND(ioctl);
+	atomic_store_explicit(&state, 2, memory_order_release);
+}
