@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+/* iwctl: shows what iwarpd does with whose connections, and why. Options and the table of sub-commands. */
+#include "iwctl.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct iwctl iwctl;
+
+static const struct command {
+	const char *name, *args, *what;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{ "status", "", "the daemon, its settings and totals", status_main },
+	{ "streams", "", "every connection: transport, state, octets, messages by RDMAP operation", streams_main },
+	{ "why", "PID|PID/FD|HOST:PORT", "why a connection is accelerated or plain TCP, in sentences", why_main },
+	{ "check", "HOST:PORT", "probe the way to a server end to end", check_main },
+	{ "peers", "", "other hosts: who has an iwarpd, who not and until when", peers_main },
+	{ "stags", "", "registered memory (STags)", stags_main },
+	{ "listeners", "", "listening sockets that programs registered", listeners_main },
+	{ "reasons", "", "the table of reasons with counts", reasons_main },
+};
+#define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static void help(FILE *f)
+{
+	fputs("usage: iwctl [--json] [--run-dir DIR | --system] COMMAND [ARGUMENT]\n\n", f);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(f, "  %-12s %-21s %s\n", commands[i].name, commands[i].args, commands[i].what);
+	fputs("\n"
+	      "  -j, --json         machine-readable output; names are stable\n"
+	      "  -r, --run-dir DIR  where the daemon's bus.sock is; default: $IWSOCK_RUNDIR, /run/iwarpd, $XDG_RUNTIME_DIR/iwarpd\n"
+	      "  -s, --system       ask over the system bus\n"
+	      "  -V, --version\n"
+	      "\nExit code: 0 yes, 1 no, 2 usage, 3 no daemon, 4 failed. See iwctl(8).\n", f);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' }, { "run-dir", required_argument, NULL, 'r' },
+		{ "system", no_argument, NULL, 's' }, { "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+	};
+	const char *no_color = getenv("NO_COLOR");
+	int c;
+
+	iwctl.colour = isatty(STDOUT_FILENO) && !(no_color && *no_color);
+	while ((c = getopt_long(argc, argv, "jr:sVh", options, NULL)) != -1) {
+		switch (c) {
+		case 'j': iwctl.json = true; break;
+		case 'r': iwctl.run_dir = optarg; break;
+		case 's': iwctl.system = true; break;
+		case 'V': puts("iwctl " IWSOCK_VERSION); return IWCTL_OK;
+		case 'h': help(stdout); return IWCTL_OK;
+		default: help(stderr); return IWCTL_USAGE;
+		}
+	}
+	if (optind == argc) {
+		help(stderr);
+		return IWCTL_USAGE;
+	}
+	if (iwctl.system && iwctl.run_dir) {
+		iwctl_error("--system and --run-dir exclude each other");
+		return IWCTL_USAGE;
+	}
+	for (size_t i = 0; i < COMMANDS; i++) {
+		bool wants = commands[i].args[0];
+
+		if (strcmp(argv[optind], commands[i].name))
+			continue;
+		if (argc - optind != 1 + wants) {
+			fprintf(stderr, "usage: iwctl %s%s%s\n", commands[i].name, wants ? " " : "", commands[i].args);
+			return IWCTL_USAGE;
+		}
+		return commands[i].run(argc - optind, argv + optind);
+	}
+	iwctl_error("no command \"%s\"; see iwctl --help", argv[optind]);
+	return IWCTL_USAGE;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/* iwctl status: the daemon, its settings and totals. */
+#include "iwctl.h"
+
+#include <stdio.h>
+
+static const char *on(const json_t *o, const char *key)
+{
+	return iwctl_true(o, key) ? "on" : "off";
+}
+
+static unsigned long long num(const json_t *o, const char *key)
+{
+	return iwctl_num(o, key);
+}
+
+int status_main(int argc, char **argv)
+{
+	char up[32], tx[16], rx[16], ring[16], threshold[16];
+	json_t *s;
+	int code = iwctl_query("Status", &s);
+
+	if (code != IWCTL_OK)
+		return code;
+	if (iwctl.json)
+		return iwctl_print_json(s);
+	printf("%siwarpd %s%s, pid %llu, user %llu, up %s\n", iwctl_colour(BOLD), iwctl_str(s, "version", "?"), iwctl_colour(PLAIN),
+	       num(s, "pid"), num(s, "uid"), iwctl_duration(iwctl_num(s, "uptime_ms"), up));
+	printf("run directory  %s%s\n", iwctl_str(s, "run_dir", "?"), iwctl_true(s, "system_bus") ? " (and on the system bus)" : "");
+	printf("control port   %llu\n", num(s, "control_port"));
+	printf("settings       crc %s, markers %s, large FPDUs %s, ring %s, inline up to %llu, Read from %s\n", on(s, "crc"),
+	       on(s, "markers"), on(s, "large_fpdu"), iwctl_bytes(iwctl_num(s, "ring_size"), ring), num(s, "inline_max"),
+	       iwctl_num(s, "read_threshold") ? iwctl_bytes(iwctl_num(s, "read_threshold"), threshold) : "never");
+	printf("programs       %llu connected, %llu listeners\n", num(s, "programs"), num(s, "listeners"));
+	printf("peers          %llu with iwarpd\n", num(s, "peers"));
+	printf("streams        %llu iwarp, %llu local, %llu pending, %llu closing\n", num(s, "streams_iwarp"),
+	       num(s, "streams_local"), num(s, "streams_pending"), num(s, "streams_closing"));
+	printf("plain TCP      %llu, and %llu relayed after an offer\n", num(s, "plain"), num(s, "streams_relay"));
+	printf("octets         %s sent, %s received by the streams above\n", iwctl_bytes(iwctl_num(s, "tx_bytes"), tx),
+	       iwctl_bytes(iwctl_num(s, "rx_bytes"), rx));
+	printf("STags          %llu\n", num(s, "stags"));
+	json_decref(s);
+	return IWCTL_OK;
+}
