@@ -33,7 +33,7 @@ struct iw_rs_ext {
 	uint32_t rstag;
 	uint32_t len, issued, done, consumed;	/* octets; issued: asked for by Reads, done: Reads completed */
 	uint8_t kind;
-	uint8_t cancel;			/* issue no more Reads */
+	uint8_t cancel;			/* issue no more Reads: 1 the source said CANCEL, 2 we refuse */
 	uint8_t released;		/* RDDONE posted */
 };
 
@@ -43,7 +43,7 @@ struct iw_rs {
 	int32_t err;			/* positive errno once the stream is dead */
 	uint16_t caps;			/* common capabilities, after iw_rs_start() */
 	uint8_t started, dead, done;
-	uint8_t abort_posted;		/* dead by our doing, and the peer has been told (else close by RST) */
+	uint8_t abort_posted;		/* dead, and the peer knows: ABORT was posted, or it was the peer's (else close by RST) */
 	uint64_t tx_pos;		/* stream octets produced here since the start */
 	uint64_t rx_pos;		/* stream octets consumed here */
 	uint64_t rx_urg;		/* rx_urg_valid: stream position of the urgent octet (the mark) */
@@ -60,6 +60,7 @@ struct iw_rs {
 	/* credits */
 	uint32_t credits;		/* messages we may send */
 	uint32_t unreturned;		/* buffers posted again and not told */
+	uint8_t credit_due;		/* a message other than CREDIT made unreturned reach half of the buffers */
 
 	/* transmit: stream positions freed <= sent <= tx_pos; ring positions acked <= ring_sent */
 	uint64_t tx_freed, tx_sent, tx_done;	/* done: work requests completed up to here */
@@ -79,7 +80,7 @@ struct iw_rs {
 	uint64_t tx_sa_id;
 
 	/* receive */
-	uint64_t rx_prod, rx_cons, rx_acked;	/* ring positions */
+	uint64_t rx_prod, rx_cons, rx_acked;	/* ring positions: announced, consumed, told */
 	uint64_t rx_stream;			/* stream position after all that was announced */
 	struct iw_rs_ext ext[IW_RS_EXT];
 	uint32_t ext_head, ext_tail;
