@@ -131,7 +131,8 @@ struct iw_term {
 	uint8_t ddp[18];
 	uint8_t ddp_len;
 	uint8_t rdmap[28];
-	uint8_t siw_swapped;	/* received with siw's swapped bits (rig README): decoded all the same */
+	uint8_t siw_swapped;	/* received with Linux siw's swapped bits: decoded all the same */
+	uint8_t cut;		/* received shorter than its bits say; what is there was decoded */
 };
 
 struct iw_qp_param {

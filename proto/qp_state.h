@@ -9,7 +9,7 @@
 #include <assert.h>
 
 #define IW_QN_COUNT	4u	/* 0 Send and Immediate, 1 Read and Atomic Requests, 2 Terminate, 3 Atomic Responses */
-#define IW_QP_UBUF	52u	/* octets of a QN 1 and QN 2 buffer */
+#define IW_QP_UBUF	52u	/* octets of a QN 1 buffer */
 
 enum iw_sqe_state {
 	IW_SQE_QUEUED = 0,
@@ -39,7 +39,8 @@ struct iw_ore {			/* outbound Read or Atomic in flight */
 	uint32_t got;		/* Read: octets of the Response placed */
 	uint8_t op;		/* enum iw_wr_op */
 	uint8_t rtr;		/* 1: the RTR Read, which no work request stands for */
-	uint8_t pad[2];
+	uint8_t open;		/* 1: a segment of the Response came, the last did not */
+	uint8_t pad;
 };
 
 struct iw_ire {			/* inbound Read or Atomic to be answered */
@@ -67,7 +68,6 @@ struct iw_qp {
 	uint8_t first_seen;		/* an FPDU was received and validated */
 	uint8_t rtr_due;		/* the Initiator's first FPDU is still to be framed */
 	uint8_t rx_eof;			/* graceful FIN seen */
-	uint8_t flushed;
 
 	/* transmit */
 	uint64_t tx_pos;		/* made by iw_qp_tx() */
@@ -77,12 +77,12 @@ struct iw_qp {
 	uint32_t tx_off;		/* octets of send queue entry sq_next framed */
 	uint32_t tx_sge_off;
 	uint8_t tx_sge;
-	uint8_t tx_cur;			/* enum iw_tx_cur: whose message is being segmented */
+	uint8_t tx_cur;			/* whose message is being segmented: 0 none, 1 send queue, 2 Response */
 	uint8_t tx_turn;		/* 1: a Response has its turn */
 	uint8_t term_due;		/* 1 to be framed, 2 framed */
 	uint32_t tx_msn[IW_QN_COUNT];
 	uint32_t tx_rid;
-	uint32_t or_head, or_tail;
+	uint32_t ord_head, ord_tail;
 
 	/* receive */
 	uint64_t rx_pos;
@@ -92,13 +92,13 @@ struct iw_qp {
 	uint8_t write_open;		/* a Write without its last segment */
 	uint8_t pad[3];
 	uint32_t rq_head, rq_tail;
-	uint32_t ir_head, ir_tail;
+	uint32_t ird_head, ird_tail;
 	uint32_t atomics;		/* outbound Atomics in flight: buffers of QN 3 */
 	uint8_t imm[8];			/* Immediate Data being put together */
-	uint8_t ubuf[IW_QN_COUNT - 1][IW_QP_UBUF];	/* QN 1, 2, 3 */
+	uint8_t ubuf[2][IW_QP_UBUF];	/* messages of more than one segment on QN 1, QN 3 */
 
-	struct iw_ore or[IW_QP_ORD];
-	struct iw_ire ir[IW_QP_IRD];
+	struct iw_ore ordq[IW_QP_ORD];
+	struct iw_ire irdq[IW_QP_IRD];
 	struct iw_rqe rq[IW_QP_RQ];
 	struct iw_sqe sq[IW_QP_SQ];
 };

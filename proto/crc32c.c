@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+/*
+ * CRC32c by SSE4.2 or ARMv8 instructions, three streams interleaved to hide their latency, or by a table of eight slices.
+ * The choice is made once at program start.
+ */
+#include "crc32c.h"
+
+#include <string.h>
+#if defined(__aarch64__)
+#include <arm_acle.h>
+#include <sys/auxv.h>
+#endif
+
+#define POLY		0x82f63b78u
+#define always_inline	inline __attribute__((always_inline))
+
+/* Lengths of one of the three streams; three of them make a block. */
+#define LONG_LEN	4096u
+#define SHORT_LEN	256u
+
+static uint32_t slice[8][256];
+static uint32_t shift_long[4][256], shift_short[4][256];	/* CRC state after LONG_LEN, SHORT_LEN zero octets */
+
+static uint64_t load64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* ---- portable ---- */
+static always_inline uint32_t slice_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
+{
+	crc = ~crc;
+	for (; n >= 8; n -= 8, p += 8) {
+		uint64_t v = load64(p);
+
+		if (copy) {
+			memcpy(dst, &v, 8);
+			dst += 8;
+		}
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+		v = __builtin_bswap64(v);
+#endif
+		v ^= crc;
+		crc = slice[7][v & 255] ^ slice[6][v >> 8 & 255] ^ slice[5][v >> 16 & 255] ^ slice[4][v >> 24 & 255] ^
+		      slice[3][v >> 32 & 255] ^ slice[2][v >> 40 & 255] ^ slice[1][v >> 48 & 255] ^ slice[0][v >> 56];
+	}
+	for (; n; n--, p++) {
+		uint8_t b = *p;
+
+		if (copy)
+			*dst++ = b;
+		crc = slice[0][(crc ^ b) & 255] ^ crc >> 8;
+	}
+	return ~crc;
+}
+
+static uint32_t slice_crc(uint32_t crc, const void *p, size_t n)
+{
+	return slice_run(crc, NULL, p, n, false);
+}
+
+static uint32_t slice_copy(uint32_t crc, void *dst, const void *src, size_t n)
+{
+	return slice_run(crc, dst, src, n, true);
+}
+
+static bool slice_usable(void)
+{
+	return true;
+}
+
+/* ---- hardware ---- */
+#if defined(__x86_64__)
+#define HW_ATTR		__attribute__((target("sse4.2")))
+#define HW_NAME		"sse4.2"
+#define HW_8(c, v)	__builtin_ia32_crc32di((c), (v))
+#define HW_1(c, v)	__builtin_ia32_crc32qi((uint32_t)(c), (v))
+
+static bool hw_usable(void)
+{
+	return __builtin_cpu_supports("sse4.2");
+}
+#elif defined(__aarch64__)
+#define HW_ATTR		__attribute__((target("+crc")))
+#define HW_NAME		"armv8"
+#define HW_8(c, v)	__crc32cd((uint32_t)(c), (v))
+#define HW_1(c, v)	__crc32cb((uint32_t)(c), (v))
+
+static bool hw_usable(void)
+{
+	return getauxval(AT_HWCAP) & (1ul << 7);	/* HWCAP_CRC32 */
+}
+#endif
+
+#ifdef HW_ATTR
+static always_inline uint32_t shift(const uint32_t t[4][256], uint32_t crc)
+{
+	return t[0][crc & 255] ^ t[1][crc >> 8 & 255] ^ t[2][crc >> 16 & 255] ^ t[3][crc >> 24];
+}
+
+HW_ATTR static always_inline uint64_t hw_step(uint64_t c, uint8_t *dst, const uint8_t *p, bool copy)
+{
+	uint64_t v = load64(p);
+
+	if (copy)
+		memcpy(dst, &v, 8);
+	return HW_8(c, v);
+}
+
+/* One block of three streams of len octets each. */
+HW_ATTR static always_inline uint64_t hw_block(uint64_t c0, uint8_t *dst, const uint8_t *p, uint32_t len,
+					       const uint32_t t[4][256], bool copy)
+{
+	uint64_t c1 = 0, c2 = 0;
+
+	for (uint32_t i = 0; i < len; i += 8) {
+		c0 = hw_step(c0, dst + i, p + i, copy);
+		c1 = hw_step(c1, dst + i + len, p + i + len, copy);
+		c2 = hw_step(c2, dst + i + 2 * len, p + i + 2 * len, copy);
+	}
+	c0 = shift(t, (uint32_t)c0) ^ c1;
+	return shift(t, (uint32_t)c0) ^ c2;
+}
+
+HW_ATTR static always_inline uint32_t hw_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
+{
+	uint64_t c = ~crc;
+
+	for (; n >= 3 * LONG_LEN; n -= 3 * LONG_LEN, p += 3 * LONG_LEN, dst += copy ? 3 * LONG_LEN : 0)
+		c = hw_block(c, dst, p, LONG_LEN, shift_long, copy);
+	for (; n >= 3 * SHORT_LEN; n -= 3 * SHORT_LEN, p += 3 * SHORT_LEN, dst += copy ? 3 * SHORT_LEN : 0)
+		c = hw_block(c, dst, p, SHORT_LEN, shift_short, copy);
+	for (; n >= 8; n -= 8, p += 8, dst += copy ? 8 : 0)
+		c = hw_step(c, dst, p, copy);
+	for (; n; n--, p++) {
+		uint8_t b = *p;
+
+		if (copy)
+			*dst++ = b;
+		c = HW_1(c, b);
+	}
+	return ~(uint32_t)c;
+}
+
+HW_ATTR static uint32_t hw_crc(uint32_t crc, const void *p, size_t n)
+{
+	/* dst is never used without copy; p keeps the pointer arithmetic inside an object */
+	return hw_run(crc, (uint8_t *)p, p, n, false);
+}
+
+HW_ATTR static uint32_t hw_copy(uint32_t crc, void *dst, const void *src, size_t n)
+{
+	return hw_run(crc, dst, src, n, true);
+}
+#endif
+
+/* ---- choice ---- */
+const struct iw_crc32c_impl iw_crc32c_impls[] = {
+#ifdef HW_ATTR
+	{ HW_NAME, hw_usable, hw_crc, hw_copy },
+#endif
+	{ "slice-by-8", slice_usable, slice_crc, slice_copy },
+};
+const unsigned int iw_crc32c_nimpls = sizeof(iw_crc32c_impls) / sizeof(iw_crc32c_impls[0]);
+
+static const struct iw_crc32c_impl *best = &iw_crc32c_impls[sizeof(iw_crc32c_impls) / sizeof(iw_crc32c_impls[0]) - 1];
+
+/* crc is the raw (inverted) state; the function is linear in it, so a table of each octet is enough. */
+static void make_shift(uint32_t t[4][256], uint32_t len)
+{
+	for (unsigned int k = 0; k < 4; k++) {
+		uint32_t bit[8];
+
+		for (unsigned int b = 0; b < 8; b++) {
+			uint32_t c = 1u << (8 * k + b);
+
+			for (uint32_t i = 0; i < len; i++)
+				c = slice[0][c & 255] ^ c >> 8;
+			bit[b] = c;
+		}
+		for (unsigned int v = 0; v < 256; v++) {
+			t[k][v] = 0;
+			for (unsigned int b = 0; b < 8; b++)
+				if (v >> b & 1)
+					t[k][v] ^= bit[b];
+		}
+	}
+}
+
+static void __attribute__((constructor(101))) crc32c_setup(void)
+{
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t c = i;
+
+		for (int k = 0; k < 8; k++)
+			c = c >> 1 ^ (c & 1 ? POLY : 0);
+		slice[0][i] = c;
+	}
+	for (uint32_t i = 0; i < 256; i++)
+		for (int k = 1; k < 8; k++)
+			slice[k][i] = slice[0][slice[k - 1][i] & 255] ^ slice[k - 1][i] >> 8;
+	make_shift(shift_long, LONG_LEN);
+	make_shift(shift_short, SHORT_LEN);
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+#endif
+	for (unsigned int i = 0; i < iw_crc32c_nimpls; i++)
+		if (iw_crc32c_impls[i].usable()) {
+			best = &iw_crc32c_impls[i];
+			break;
+		}
+}
+
+uint32_t iw_crc32c(uint32_t crc, const void *p, size_t n)
+{
+	return best->crc(crc, p, n);
+}
+
+uint32_t iw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n)
+{
+	return best->copy(crc, dst, src, n);
+}
