@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+/* close() in one thread while another polls the connection: no crash, the poll ends, the peer sees the end. */
+#include "sock.h"
+
+static int sock;
+static _Atomic int ready;
+
+static void *in_poll(void *arg)
+{
+	ready = 1;
+	say("poll %d", t_poll(sock, POLLIN, 300));
+	return NULL;
+}
+
+static void server(int fd)
+{
+	pthread_t a;
+
+	sock = fd;
+	must(!pthread_create(&a, NULL, in_poll, NULL));
+	while (!ready)
+		t_nap(1);
+	t_nap(50);
+	step("close", close(fd));
+	must(!pthread_join(a, NULL));
+}
+
+static void client(int fd)
+{
+	want_eof(fd);
+	close(fd);
+	say("end seen");
+}
+
+SOCK_PAIR(server, client)
