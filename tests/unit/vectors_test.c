@@ -1,0 +1,873 @@
+// SPDX-License-Identifier: MIT
+/* Every golden vector of FPDUs, streams, conversations, Terminates and Atomics, byte for byte, sent and received. */
+#include "qp_util.h"
+
+#include "../../proto/crc32c.h"
+#include "../../proto/mpa.h"
+#include "../../proto/qp_priv.h"
+#include "vec_util.h"
+
+#define STAG	0x5a17c301u
+#define SINK	0x19f0c709u
+#define LOCAL	0x00000a01u	/* our own memory */
+#define RECV	0x00000a02u
+
+static bool starts(const char *name, const char *s)
+{
+	return !strncmp(name, s, strlen(s));
+}
+
+/* ---- an independent reader of FPDUs ---- */
+struct msg {
+	uint8_t op;
+	bool tagged;
+	uint32_t stag, qn, msn;
+	uint64_t to;
+	uint8_t *p;
+	size_t n;
+};
+
+struct reader {
+	const uint8_t *in;
+	size_t left;
+	uint64_t pos;
+	bool markers;
+};
+
+static void rd(struct reader *r, uint8_t *out, size_t n)
+{
+	while (n--) {
+		if (r->markers && r->pos % 512 == 0) {
+			assert_true(r->left >= 4);
+			r->in += 4;
+			r->left -= 4;
+			r->pos += 4;
+		}
+		assert_true(r->left > 0);
+		*out++ = *r->in++;
+		r->left--;
+		r->pos++;
+	}
+}
+
+/* Segments of one message are put together. Returns messages. */
+static unsigned int read_msgs(const uint8_t *in, size_t n, bool markers, struct msg *m, unsigned int max)
+{
+	struct reader r = { .in = in, .left = n, .markers = markers };
+	static uint8_t u[65536 + 8];
+	unsigned int count = 0;
+	bool open = false;
+
+	while (r.left) {
+		size_t ulpdu, hdr;
+
+		rd(&r, u, 2);
+		ulpdu = (size_t)u[0] << 8 | u[1];
+		rd(&r, u, ulpdu + (-(2 + ulpdu) & 3) + 4);
+		hdr = u[0] & 0x80 ? 14 : 18;
+		assert_true(ulpdu >= hdr);
+		if (!open) {
+			assert_true(count < max);
+			m[count] = (struct msg){ .op = u[1] & 15, .tagged = u[0] & 0x80, .stag = iw_get32(u + 2),
+						 .p = calloc(1, 1 << 17) };
+			if (m[count].tagged) {
+				m[count].to = iw_get64(u + 6);
+			} else {
+				m[count].qn = iw_get32(u + 6);
+				m[count].msn = iw_get32(u + 10);
+			}
+		}
+		memcpy(m[count].p + m[count].n, u + hdr, ulpdu - hdr);
+		m[count].n += ulpdu - hdr;
+		open = !(u[0] & 0x40);
+		count += !open;
+	}
+	return count + open;
+}
+
+static void free_msgs(struct msg *m, unsigned int n)
+{
+	while (n)
+		free(m[--n].p);
+}
+
+/* ---- sent: what the vector holds is posted, what comes out must be the vector ---- */
+static void post(struct end *e, const struct iw_wr *wr)
+{
+	assert_int_equal(iw_qp_post_send(&e->qp, wr), 0);
+}
+
+/* Make e answer with a Response as in m: somebody asks, and the memory holds what is to be answered. */
+static void provoke_response(struct end *e, const struct msg *m, uint8_t *mem)
+{
+	struct iw_qp_param p = param_default;
+	struct end *asker = end_new(&p);
+	static uint8_t buf[4096];
+	struct iw_wr wr = { .rstag = LOCAL };
+	size_t n;
+
+	if (m->op == IW_OP_READ_RESP) {
+		end_reg(asker, m->stag, m->to, buf, sizeof(buf), IW_ACCESS_READ_SINK);
+		wr.op = IW_WR_READ;
+		wr.nsge = 1;
+		wr.sge[0] = (struct iw_sge){ .stag = m->stag, .to = m->to, .len = (uint32_t)m->n };
+		memcpy(mem, m->p, m->n);
+	} else {
+		uint64_t orig = iw_get64(m->p + 4);
+
+		wr.op = IW_WR_FETCHADD;
+		memcpy(mem, &orig, 8);
+		asker->qp.tx_rid = iw_get32(m->p);
+	}
+	post(asker, &wr);
+	n = end_drain(asker, buf, sizeof(buf));
+	end_feed(e, buf, n);
+	end_free(asker);
+}
+
+static void post_msg(struct end *e, const struct msg *m, uint8_t *mem)
+{
+	struct iw_wr wr = { .wr_id = 1 };
+
+	memcpy(mem, m->p, m->n);
+	wr.nsge = 1;
+	wr.sge[0] = (struct iw_sge){ .stag = LOCAL, .to = 0, .len = (uint32_t)m->n };
+	switch (m->op) {
+	case IW_OP_WRITE:
+		wr.op = IW_WR_WRITE;
+		wr.rstag = m->stag;
+		wr.rto = m->to;
+		break;
+	case IW_OP_SEND:
+	case IW_OP_SEND_SE:
+	case IW_OP_SEND_INV:
+	case IW_OP_SEND_SE_INV:
+		wr.op = IW_WR_SEND;
+		wr.inv_stag = m->stag;
+		wr.flags = (m->op == IW_OP_SEND_SE || m->op == IW_OP_SEND_SE_INV ? IW_WR_SE : 0) |
+			   (m->op == IW_OP_SEND_INV || m->op == IW_OP_SEND_SE_INV ? IW_WR_INVALIDATE : 0);
+		break;
+	case IW_OP_IMM:
+	case IW_OP_IMM_SE:
+		wr.op = IW_WR_IMM;
+		wr.nsge = 0;
+		wr.flags = m->op == IW_OP_IMM_SE ? IW_WR_SE : 0;
+		memcpy(wr.imm, m->p, 8);
+		break;
+	case IW_OP_READ_REQ:
+		wr.op = IW_WR_READ;
+		wr.sge[0] = (struct iw_sge){ .stag = iw_get32(m->p), .to = iw_get64(m->p + 4), .len = iw_get32(m->p + 12) };
+		wr.rstag = iw_get32(m->p + 16);
+		wr.rto = iw_get64(m->p + 20);
+		break;
+	case IW_OP_ATOMIC_REQ:
+		wr.op = (m->p[3] & 15) == 0 ? IW_WR_FETCHADD : IW_WR_CMPSWAP;
+		wr.nsge = 0;
+		wr.rstag = iw_get32(m->p + 8);
+		wr.rto = iw_get64(m->p + 12);
+		wr.add_swap = iw_get64(m->p + 20);
+		wr.add_swap_mask = iw_get64(m->p + 28);
+		wr.compare = iw_get64(m->p + 36);
+		wr.compare_mask = iw_get64(m->p + 44);
+		e->qp.tx_rid = iw_get32(m->p + 4);
+		break;
+	default:
+		fail_msg("opcode %u", m->op);
+	}
+	post(e, &wr);
+}
+
+static void send_vector(const struct vec *v, bool markers, uint16_t mulpdu)
+{
+	struct iw_qp_param p = param_default;
+	static uint8_t mem[1 << 17] __attribute__((aligned(8))), sink[4096], out[1 << 17];
+	struct msg m[32];
+	unsigned int n = read_msgs(v->p, v->n, markers, m, 32);
+	struct end *e;
+	size_t len = 0;
+
+	p.tx_markers = markers;
+	p.mulpdu = mulpdu;
+	e = end_new(&p);
+	end_reg(e, LOCAL, 0, mem, sizeof(mem), 63);
+	end_reg(e, SINK, 0x2000, sink, sizeof(sink), IW_ACCESS_READ_SINK);
+	for (unsigned int i = 0; i < n; i++) {
+		if (!m[i].tagged)
+			e->qp.tx_msn[m[i].qn] = m[i].msn;
+		if (m[i].op == IW_OP_READ_RESP || m[i].op == IW_OP_ATOMIC_RESP)
+			provoke_response(e, &m[i], mem);
+		else
+			post_msg(e, &m[i], mem);
+		len += end_drain(e, out + len, sizeof(out) - len);
+	}
+	if (len != v->n || memcmp(out, v->p, len)) {
+		print_error("%s: %zu octets, want %zu\n", v->name, len, v->n);
+		fail();
+	}
+	free_msgs(m, n);
+	end_free(e);
+}
+
+static void sent(void **state)
+{
+	unsigned int seen = 0;
+
+	for (unsigned int i = 0; i < nvecs; i++) {
+		struct vec *v = &vecs[i];
+
+		if (starts(v->name, "fpdu.ign.") || starts(v->name, "stream.neg."))
+			continue;
+		/* never made by us: a short segment that is not the last; Swap; a CRC field that is not 0 with CRCs off */
+		if (!strcmp(v->name, "fpdu.write.more") || !strcmp(v->name, "fpdu.at.swap") || !strcmp(v->name, "fpdu.nocrc"))
+			continue;
+		if (starts(v->name, "fpdu.") || starts(v->name, "stream.nm."))
+			send_vector(v, false, 64768);
+		else if (starts(v->name, "seg."))
+			send_vector(v, false, 1500);
+		else if (starts(v->name, "stream.m."))
+			send_vector(v, true, 64768);
+		else
+			continue;
+		v->used = 1;
+		seen++;
+	}
+	assert_int_equal(seen, 23 + 4 + 7 + 1);
+}
+
+/* ---- received ---- */
+enum feed { WHOLE, OCTETS, CUT };
+
+static void feed(struct end *e, const uint8_t *p, size_t n, enum feed how, size_t cut)
+{
+	switch (how) {
+	case WHOLE:
+		end_feed(e, p, n);
+		break;
+	case OCTETS:
+		for (size_t i = 0; i < n; i++)
+			end_feed(e, p + i, 1);
+		break;
+	case CUT:
+		end_feed(e, p, cut);
+		end_feed(e, p + cut, n - cut);
+		break;
+	}
+}
+
+static const struct iw_cqe *recv_ok(struct end *e, const struct msg *m, const uint8_t *buf)
+{
+	const struct iw_cqe *c = end_cqe(e);
+
+	assert_non_null(c);
+	assert_int_equal(c->op, IW_WR_RECV);
+	assert_int_equal(c->status, IW_WC_OK);
+	assert_int_equal(c->len, m->n);
+	assert_int_equal(c->se, m->op == IW_OP_SEND_SE || m->op == IW_OP_SEND_SE_INV || m->op == IW_OP_IMM_SE);
+	assert_int_equal(c->has_inv, m->op == IW_OP_SEND_INV || m->op == IW_OP_SEND_SE_INV);
+	if (c->has_inv)
+		assert_int_equal(c->inv_stag, m->stag);
+	if (m->op == IW_OP_IMM || m->op == IW_OP_IMM_SE) {
+		assert_true(c->has_imm);
+		assert_memory_equal(c->imm, m->p, 8);
+		for (int i = 0; i < 16; i++)
+			assert_int_equal(buf[i], 0xee);		/* eaten, not touched */
+	} else {
+		assert_false(c->has_imm);
+		assert_memory_equal(buf, m->p, m->n);
+		assert_int_equal(buf[m->n], 0xee);
+	}
+	return c;
+}
+
+#define BUFSZ 16384u
+static uint8_t bufs[24 * BUFSZ], target[65536] __attribute__((aligned(8)));
+
+/* The work request that a Response in m answers. */
+static void ask(struct end *e, const struct msg *m)
+{
+	struct iw_wr wr = { .wr_id = 77, .rstag = STAG };
+
+	if (m->op == IW_OP_READ_RESP) {
+		wr.op = IW_WR_READ;
+		wr.nsge = 1;
+		wr.sge[0] = (struct iw_sge){ .stag = m->stag, .to = m->to, .len = (uint32_t)m->n };
+	} else if (m->op == IW_OP_ATOMIC_RESP) {
+		wr.op = IW_WR_FETCHADD;
+		e->qp.tx_rid = iw_get32(m->p);
+		e->qp.rx_msn[IW_QN_ATOMIC] = m->msn;
+	} else {
+		return;
+	}
+	post(e, &wr);
+	end_drain(e, NULL, 0);
+}
+
+static void check_msg(struct end *e, const struct msg *m, unsigned int *nrecv, bool crc)
+{
+	const struct iw_cqe *c;
+
+	switch (m->op) {
+	case IW_OP_WRITE:
+		assert_memory_equal(target + (m->n ? m->to - 0x1000 : 0), m->p, m->n);
+		break;
+	case IW_OP_READ_REQ:
+		assert_int_equal(e->qp.stat.rx_read, 1);
+		assert_true(iw_qp_tx_pending(&e->qp));
+		break;
+	case IW_OP_ATOMIC_REQ:
+		assert_int_equal(e->qp.stat.rx_atomic, 1);
+		break;
+	case IW_OP_READ_RESP:
+		c = end_cqe(e);
+		assert_true(c && c->wr_id == 77 && c->op == IW_WR_READ && c->status == IW_WC_OK && c->len == m->n);
+		assert_memory_equal(target, m->p, m->n);
+		break;
+	case IW_OP_ATOMIC_RESP:
+		c = end_cqe(e);
+		assert_true(c && c->op == IW_WR_FETCHADD && c->status == IW_WC_OK && c->orig == iw_get64(m->p + 4));
+		break;
+	default:
+		recv_ok(e, m, bufs + (*nrecv)++ * BUFSZ);
+	}
+}
+
+static void receive_vector(const struct vec *v, bool markers, bool crc, enum feed how, size_t cut)
+{
+	struct iw_qp_param p = param_default;
+	struct msg m[32];
+	unsigned int n = read_msgs(v->p, v->n, markers, m, 32), nrecv = 0;
+	struct end *e;
+
+	p.rx_markers = markers;
+	p.crc = crc;
+	e = end_new(&p);
+	memset(bufs, 0xee, sizeof(bufs));
+	memset(target, 0x11, sizeof(target));
+	end_reg(e, RECV, 0, bufs, sizeof(bufs), IW_ACCESS_LOCAL_WRITE);
+	end_reg(e, STAG, 0x1000, target, sizeof(target), IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_ATOMIC);
+	end_reg(e, SINK, 0x2000, target, 4096, IW_ACCESS_READ_SINK);
+	for (unsigned int i = 0; i < 24; i++) {
+		struct iw_sge s = { .stag = RECV, .to = i * BUFSZ, .len = BUFSZ };
+
+		assert_int_equal(iw_qp_post_recv(&e->qp, i, &s), 0);
+	}
+	if (!m[0].tagged)
+		e->qp.rx_msn[m[0].qn] = m[0].msn;
+	ask(e, &m[0]);
+	feed(e, v->p, v->n, how, cut);
+	assert_int_equal(e->qp.state, IW_QP_RTS);
+	assert_int_equal(e->nin, 0);
+	for (unsigned int i = 0; i < n; i++)
+		check_msg(e, &m[i], &nrecv, crc);
+	assert_null(end_cqe(e));
+	free_msgs(m, n);
+	end_free(e);
+}
+
+static void received(void **state)
+{
+	unsigned int seen = 0;
+
+	for (unsigned int i = 0; i < nvecs; i++) {
+		struct vec *v = &vecs[i];
+		bool markers = starts(v->name, "stream.m."), crc = strcmp(v->name, "fpdu.nocrc");
+
+		if (!starts(v->name, "fpdu.") && !starts(v->name, "seg.") && !markers && !starts(v->name, "stream.nm."))
+			continue;
+		if (!strcmp(v->name, "fpdu.at.swap"))
+			continue;	/* refused: neg.at.aop1 */
+		receive_vector(v, markers, crc, WHOLE, 0);
+		receive_vector(v, markers, crc, OCTETS, 0);
+		for (size_t cut = 0; cut <= v->n; cut += v->n > 600 ? 7 : 1)
+			receive_vector(v, markers, crc, CUT, cut);
+		v->used = 1;
+		seen++;
+	}
+	assert_int_equal(seen, 30 + 4 + 7 + 1);
+}
+
+/* ---- section 7: what a receiver in one exact state must answer ---- */
+struct dut {
+	struct end *e;
+	uint8_t *mem[7], *before[7];	/* five registrations, two receive buffers; canaries around each */
+};
+
+#define MEMSZ	4096u
+#define GUARD	64u
+
+static uint8_t *dut_mem(struct dut *d, unsigned int i)
+{
+	d->mem[i] = aligned_alloc(64, MEMSZ + 2 * GUARD);
+	d->before[i] = malloc(MEMSZ + 2 * GUARD);
+	for (unsigned int k = 0; k < MEMSZ + 2 * GUARD; k++)
+		d->mem[i][k] = (uint8_t)(k * 13 + i);
+	memcpy(d->before[i], d->mem[i], MEMSZ + 2 * GUARD);
+	return d->mem[i] + GUARD;
+}
+
+static void dut_new(struct dut *d)
+{
+	struct iw_qp_param p = { .crc = 1, .mulpdu = 1442, .ird = 2, .ord = 2, .recv_min = 8 };
+	unsigned int rw = IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE;
+	const struct vec *first = vec_get("fpdu.write.zero");
+	struct end *e = d->e = end_new(&p);
+	struct iw_sge s1 = { .stag = RECV, .to = 0, .len = 64 }, s2 = { .stag = RECV + 1, .to = 0, .len = 4096 };
+
+	end_reg(e, STAG, 0x1000, dut_mem(d, 0), MEMSZ, rw | IW_ACCESS_REMOTE_ATOMIC);
+	end_reg(e, 0x77e0b902, 0, dut_mem(d, 1), MEMSZ, IW_ACCESS_REMOTE_READ)->stream = 0;
+	end_reg(e, 0x1d40aa03, 0, dut_mem(d, 2), MEMSZ, IW_ACCESS_REMOTE_WRITE)->stream = 0;
+	end_reg(e, 0x2b9c6e04, 0, dut_mem(d, 3), MEMSZ, rw)->pd = 2;
+	end_reg(e, 0x4e33d505, 0, d->mem[3] + GUARD, MEMSZ, rw)->stream = 2;
+	end_reg(e, 0x6612f806, 0, dut_mem(d, 4), MEMSZ, rw)->shared = true;
+	e->regs[e->nregs - 1].stream = 0;
+	end_reg(e, RECV, 0, dut_mem(d, 5), 64, IW_ACCESS_LOCAL_WRITE);
+	end_reg(e, RECV + 1, 0, dut_mem(d, 6), 4096, IW_ACCESS_LOCAL_WRITE);
+	assert_int_equal(iw_qp_post_recv(&e->qp, 1, &s1), 0);
+	assert_int_equal(iw_qp_post_recv(&e->qp, 2, &s2), 0);
+	end_feed(e, first->p, first->n);
+	assert_true(end_had(e, IW_QP_EV_FIRST_FPDU));
+}
+
+/* Everything that may not change did not. may: octets at the start of memory `which` that may. */
+static void dut_canaries(const struct dut *d, unsigned int which, unsigned int may)
+{
+	for (unsigned int i = 0; i < 7; i++) {
+		if (i == which)
+			memcpy(d->before[i] + GUARD, d->mem[i] + GUARD, may);
+		assert_memory_equal(d->mem[i], d->before[i], MEMSZ + 2 * GUARD);
+	}
+}
+
+static void dut_free(struct dut *d)
+{
+	for (unsigned int i = 0; i < 7; i++) {
+		free(d->mem[i]);
+		free(d->before[i]);
+	}
+	end_free(d->e);
+}
+
+/* neg.rreq.ird wants two Reads unanswered. */
+static void two_reads(struct dut *d)
+{
+	struct iw_qp_param p = param_default;
+	struct end *asker = end_new(&p);
+	static uint8_t sink[64], buf[256];
+	struct iw_wr wr = { .op = IW_WR_READ, .nsge = 1, .rstag = STAG, .rto = 0x1000, .sge = { { .stag = SINK, .len = 4 } } };
+
+	end_reg(asker, SINK, 0, sink, sizeof(sink), IW_ACCESS_READ_SINK);
+	post(asker, &wr);
+	post(asker, &wr);
+	end_feed(d->e, buf, end_drain(asker, buf, sizeof(buf)));
+	assert_int_equal(d->e->qp.stat.rx_read, 2);
+	end_free(asker);
+}
+
+static void want_name(char *want, size_t cap, const char *neg)
+{
+	if (starts(neg, "neg.crc"))
+		snprintf(want, cap, "want.crc");
+	else if (starts(neg, "neg.short"))
+		snprintf(want, cap, "want.short");
+	else if (starts(neg, "neg2."))
+		snprintf(want, cap, "want2.%s", neg + 5);
+	else
+		snprintf(want, cap, "want.%s", neg + 4);
+}
+
+static void check_answer(struct end *e, const struct vec *want)
+{
+	uint8_t out[256];
+	size_t n = end_drain(e, out, sizeof(out));
+
+	assert_int_equal(n, want->n);
+	assert_memory_equal(out, want->p, n);
+	assert_int_equal(e->qp.state, IW_QP_CLOSING);
+	assert_true(end_had(e, IW_QP_EV_TERM_SENT));
+	assert_int_equal(e->nev, 2);
+}
+
+static void check_flushed(struct end *e)
+{
+	assert_int_equal(e->ncq, 2);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_true(e->cq[i].op == IW_WR_RECV && e->cq[i].status == IW_WC_FLUSH && e->cq[i].wr_id == i + 1);
+}
+
+static void play_neg(const struct vec *v, const struct vec *want, enum feed how, size_t cut)
+{
+	const struct vec *after = vec_get("fpdu.send.5"), *after2 = vec_get("fpdu.write.16");
+	struct iw_sge s = { .stag = RECV, .len = 64 };
+	struct iw_wr wr = { .op = IW_WR_SEND };
+	struct dut d;
+
+	dut_new(&d);
+	if (!strcmp(v->name, "neg.rreq.ird"))
+		two_reads(&d);
+	feed(d.e, v->p, v->n, how, cut);
+	end_feed(d.e, after->p, after->n);	/* dropped silently from here on (DDP-7.1-10) */
+	end_feed(d.e, after2->p, after2->n);
+	check_answer(d.e, want);
+	check_flushed(d.e);
+	if (!strcmp(v->name, "neg2.stagchg"))
+		dut_canaries(&d, 0, 32);
+	else	/* an undelivered receive buffer may hold what came; a Send is placed before its Invalidate is refused */
+		dut_canaries(&d, 5, starts(v->name, "neg2.") ? 60 : starts(v->name, "neg.inv.") ? 1 : 0);
+	assert_int_equal(iw_qp_post_send(&d.e->qp, &wr), -107);
+	assert_int_equal(iw_qp_post_recv(&d.e->qp, 1, &s), -107);
+	iw_qp_rx_eof(&d.e->qp, &end_ops, d.e, 0);
+	assert_int_equal(d.e->nev, 2);
+	dut_free(&d);
+}
+
+static void negative(void **state)
+{
+	unsigned int seen = 0;
+	char name[48];
+
+	for (unsigned int i = 0; i < nvecs; i++) {
+		struct vec *v = &vecs[i], *want;
+
+		if ((!starts(v->name, "neg.") && !starts(v->name, "neg2.")) || starts(v->name, "neg.term."))
+			continue;
+		want_name(name, sizeof(name), v->name);
+		want = vec_get(name);
+		play_neg(v, want, WHOLE, 0);
+		play_neg(v, want, OCTETS, 0);
+		for (size_t cut = 1; cut < v->n; cut++)
+			play_neg(v, want, CUT, cut);
+		v->used = 1;
+		seen++;
+	}
+	assert_int_equal(seen, 78);
+}
+
+/* A Terminate, good or bad, is never answered. */
+static void play_term(const struct vec *v, enum feed how, size_t cut)
+{
+	struct dut d;
+
+	dut_new(&d);
+	feed(d.e, v->p, v->n, how, cut);
+	assert_int_equal(d.e->qp.state, IW_QP_CLOSING);
+	assert_true(end_had(d.e, IW_QP_EV_TERM_RECEIVED));
+	assert_int_equal(d.e->nev, 2);
+	assert_int_equal(end_drain(d.e, NULL, 0), 0);
+	check_flushed(d.e);
+	dut_canaries(&d, 0, 0);
+	if (!starts(v->name, "neg.")) {
+		assert_int_equal(d.e->qp.term.layer, v->p[20] >> 4);
+		assert_int_equal(d.e->qp.term.etype, v->p[20] & 15);
+		assert_int_equal(d.e->qp.term.code, v->p[21]);
+		assert_false(d.e->qp.term.cut);
+		assert_false(d.e->qp.term.siw_swapped);
+	} else if (!starts(v->name, "neg.term.msn2")) {
+		assert_true(d.e->qp.term.cut);
+	}
+	dut_free(&d);
+}
+
+static void terminates_received(void **state)
+{
+	for (unsigned int i = 0; i < nvecs; i++) {
+		struct vec *v = &vecs[i];
+
+		if (!starts(v->name, "term.") && !starts(v->name, "want") && !starts(v->name, "neg.term.") &&
+		    !starts(v->name, "ign.term."))
+			continue;
+		play_term(v, WHOLE, 0);
+		play_term(v, OCTETS, 0);
+		for (size_t cut = 1; cut < v->n; cut++)
+			play_term(v, CUT, cut);
+		v->used = 1;
+	}
+}
+
+/* Decoded and encoded again; and the ones without headers through a queue pair. */
+static void terminates_sent(void **state)
+{
+	for (unsigned int i = 0; i < nvecs; i++) {
+		const struct vec *v = &vecs[i];
+		uint8_t out[IW_TERM_MAX], wire[128];
+		struct iw_term t;
+		size_t ulpdu;
+		struct end *e;
+
+		if (!starts(v->name, "term.") && !starts(v->name, "want"))
+			continue;
+		ulpdu = iw_get16(v->p);
+		iw_term_decode(&t, v->p + 20, ulpdu - 18);
+		assert_int_equal(iw_term_encode(&t, out), ulpdu - 18);
+		assert_memory_equal(out, v->p + 20, ulpdu - 18);
+		assert_string_not_equal(iw_term_text(t.layer, t.etype, t.code), "unknown error");
+		if (t.has_len)
+			continue;
+		e = end_new(&param_default);
+		iw_qp_terminate(&e->qp, &end_ops, e, t.layer, t.etype, t.code);
+		assert_int_equal(end_drain(e, wire, sizeof(wire)), v->n);
+		assert_memory_equal(wire, v->p, v->n);
+		end_free(e);
+	}
+}
+
+/* A Read fails after 2048 of 4096 octets because the right was taken away. */
+static void read_revoked(void **state)
+{
+	const struct vec *rreq = vec_get("fpdu.rreq"), *want = vec_get("term.rreq.partial");
+	uint8_t out[256];
+	struct dut d;
+	size_t n;
+
+	dut_new(&d);
+	iw_qp_set_mulpdu(&d.e->qp, 14 + 2048);
+	end_feed(d.e, rreq->p, rreq->n);
+	n = iw_qp_tx(&d.e->qp, &end_ops, d.e, d.e->out, IW_FPDU_MAX_MARKERS, 1);
+	assert_int_equal(n, 2 + 14 + 2048 + 4);
+	iw_qp_tx_done(&d.e->qp, &end_ops, d.e, n);
+	d.e->regs[0].access &= ~IW_ACCESS_REMOTE_READ;
+	n = end_drain(d.e, out, sizeof(out));
+	assert_int_equal(n, want->n);
+	assert_memory_equal(out, want->p, n);
+	assert_int_equal(d.e->qp.state, IW_QP_CLOSING);
+	dut_free(&d);
+}
+
+static void bad_marker(void **state)
+{
+	const struct vec *v = vec_get("stream.neg.fpduptr"), *want = vec_get("term.llp.marker");
+	struct iw_qp_param p = param_default;
+	static uint8_t buf[8192];
+	uint8_t out[256];
+
+	p.rx_markers = 1;
+	for (size_t cut = 0; cut < v->n; cut++) {
+		struct end *e = end_new(&p);
+
+		end_reg(e, RECV, 0, buf, sizeof(buf), IW_ACCESS_LOCAL_WRITE);
+		for (unsigned int i = 0; i < 4; i++)
+			assert_int_equal(iw_qp_post_recv(&e->qp, i, &(struct iw_sge){ .stag = RECV, .len = 2048 }), 0);
+		feed(e, v->p, v->n, CUT, cut);
+		assert_int_equal(end_drain(e, out, sizeof(out)), want->n);
+		assert_memory_equal(out, want->p, want->n);
+		end_free(e);
+	}
+}
+
+/* ---- whole half connections ---- */
+static size_t mpa_frame(const char *name, uint8_t *out)
+{
+	const struct vec *v = vec_get(name);
+	struct iw_mpa_frame f;
+
+	assert_int_equal(iw_mpa_decode(&f, v->p, v->n, v->p[9] == 0x70), (int)v->n);
+	return (size_t)iw_mpa_encode(&f, out);
+}
+
+static void post_inline(struct end *e, const char *s)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .flags = IW_WR_INLINE, .inl_len = (uint8_t)strlen(s) };
+
+	memcpy(wr.inl, s, strlen(s));
+	post(e, &wr);
+}
+
+static void same(const char *name, const uint8_t *out, size_t n)
+{
+	const struct vec *v = vec_get(name);
+
+	assert_int_equal(n, v->n);
+	assert_memory_equal(out, v->p, n);
+}
+
+static void conversations(void **state)
+{
+	struct iw_qp_param p = param_default;
+	const struct vec *i2r = vec_get("conv.p2p.i2r"), *r2i = vec_get("conv.p2p.r2i");
+	struct end *a, *b;
+	uint8_t out[1024], buf[64];
+	size_t n, m;
+
+	p.rtr = 1;
+	a = end_new(&p);
+	n = mpa_frame("mpa.req.r2.p2p", out);
+	post_inline(a, "ping");
+	n += end_drain(a, out + n, sizeof(out) - n);
+	same("conv.p2p.i2r", out, n);
+
+	/* the Responder holds its Send back until the RTR is whole and good, octet by octet */
+	p.rtr = p.initiator = 0;
+	b = end_new(&p);
+	end_reg(b, RECV, 0, buf, sizeof(buf), IW_ACCESS_LOCAL_WRITE);
+	assert_int_equal(iw_qp_post_recv(&b->qp, 1, &(struct iw_sge){ .stag = RECV, .len = 64 }), 0);
+	post_inline(b, "pong");
+	n = mpa_frame("mpa.rep.r2.p2p", out);
+	for (size_t i = n; i < n + 20; i++) {
+		assert_false(iw_qp_tx_pending(&b->qp));
+		assert_int_equal(iw_qp_tx(&b->qp, &end_ops, b, b->out, IW_FPDU_MAX_MARKERS, 0), 0);
+		end_feed(b, i2r->p + i, 1);
+	}
+	assert_true(end_had(b, IW_QP_EV_FIRST_FPDU));
+	m = end_drain(b, out + n, sizeof(out) - n);
+	same("conv.p2p.r2i", out, n + m);
+	end_feed(b, i2r->p + n + 20, i2r->n - n - 20);
+	assert_int_equal(b->cq[b->ncq - 1].len, 4);
+	assert_memory_equal(buf, "ping", 4);
+	end_reg(a, RECV, 0, buf, sizeof(buf), IW_ACCESS_LOCAL_WRITE);
+	assert_int_equal(iw_qp_post_recv(&a->qp, 1, &(struct iw_sge){ .stag = RECV, .len = 64 }), 0);
+	end_feed(a, r2i->p + n, r2i->n - n);
+	assert_memory_equal(buf, "pong", 4);
+	end_free(a);
+	end_free(b);
+
+	p = param_default;
+	p.tx_markers = 1;
+	a = end_new(&p);
+	n = mpa_frame("mpa.req.r1.c", out);
+	post_inline(a, "ping");
+	n += end_drain(a, out + n, sizeof(out) - n);
+	same("conv.m.i2r", out, n);
+	end_free(a);
+
+	/* a failed negotiation: the Terminate goes ahead of the RTR */
+	p = param_default;
+	p.rtr = 1;
+	a = end_new(&p);
+	n = mpa_frame("mpa.req.r2.cs", out);
+	iw_qp_terminate(&a->qp, &end_ops, a, 2, 0, 6);
+	n += end_drain(a, out + n, sizeof(out) - n);
+	same("conv.ird.i2r", out, n);
+	end_free(a);
+}
+
+/* ---- Atomic arithmetic, by itself and over the wire ---- */
+static void sem_wire(const struct iw_wr *wr, uint64_t orig, uint64_t result)
+{
+	uint64_t word[3] = { 0x1111111111111111, orig, 0x2222222222222222 };
+	struct iw_qp_param p = param_default;
+	struct end *a = end_new(&p), *b;
+
+	p.initiator = 0;
+	b = end_new(&p);
+	end_reg(b, STAG, 0x1000, word, sizeof(word), IW_ACCESS_REMOTE_ATOMIC);
+	post(a, wr);
+	end_settle(a, b);
+	assert_true(a->ncq == 1 && a->cq[0].status == IW_WC_OK && a->cq[0].op == wr->op);
+	assert_true(a->cq[0].orig == orig);
+	assert_true(word[1] == result);
+	assert_true(word[0] == 0x1111111111111111 && word[2] == 0x2222222222222222);
+	assert_int_equal(b->ncq, 0);
+	end_free(a);
+	end_free(b);
+}
+
+static void atomics(void **state)
+{
+	unsigned int seen = 0;
+
+	for (unsigned int i = 0; i < nvecs; i++) {
+		struct vec *v = &vecs[i];
+		struct iw_wr wr = { .rstag = STAG, .rto = 0x1008 };
+		uint64_t x[6] = { 0 };
+
+		if (!starts(v->name, "sem."))
+			continue;
+		for (unsigned int k = 0; k < v->n / 8; k++)
+			x[k] = iw_get64(v->p + 8 * k);
+		if (starts(v->name, "sem.fadd.")) {
+			assert_int_equal(v->n, 32);
+			assert_true(iw_fetchadd(x[0], x[1], x[2]) == x[3]);
+			wr.op = IW_WR_FETCHADD;
+			wr.add_swap = x[1];
+			wr.add_swap_mask = x[2];
+			sem_wire(&wr, x[0], x[3]);
+		} else {
+			assert_int_equal(v->n, 48);
+			assert_true(iw_cmpswap(x[0], x[1], x[2], x[3], x[4]) == x[5]);
+			wr.op = IW_WR_CMPSWAP;
+			wr.compare = x[1];
+			wr.compare_mask = x[2];
+			wr.add_swap = x[3];
+			wr.add_swap_mask = x[4];
+			sem_wire(&wr, x[0], x[5]);
+		}
+		v->used = 1;
+		seen++;
+	}
+	assert_int_equal(seen, 14);
+}
+
+/* fpdu.at.fetchadd against a word that holds 10, and the zero-length Reads: the exact answers. */
+static void answers(void **state)
+{
+	static const char *const pair[][2] = { { "fpdu.at.fetchadd", "fpdu.at.resp" }, { "fpdu.rreq.zero", "fpdu.rresp.zero" },
+					       { "fpdu.rreq.zero.junk", "fpdu.rresp.zero.junk" } };
+
+	for (unsigned int i = 0; i < 3; i++) {
+		const struct vec *v = vec_get(pair[i][0]);
+		uint64_t word = 10;
+		uint8_t out[128];
+		struct dut d;
+
+		dut_new(&d);
+		memcpy(d.mem[0] + GUARD + 8, &word, 8);
+		end_feed(d.e, v->p, v->n);
+		same(pair[i][1], out, end_drain(d.e, out, sizeof(out)));
+		memcpy(&word, d.mem[0] + GUARD + 8, 8);
+		assert_true(word == (i ? 10 : 15));
+		assert_int_equal(d.e->ncq, 0);
+		dut_free(&d);
+	}
+	vec_get("fpdu.at.swap");
+}
+
+/* CRC agreed: the vector without one is refused. Not agreed: nothing is looked at, and 0 is sent. */
+static void crc_off(void **state)
+{
+	const struct vec *v = vec_get("fpdu.nocrc"), *want = vec_get("want.crc");
+	struct iw_qp_param p = param_default;
+	struct end *e = end_new(&p);
+	uint8_t out[128];
+
+	end_feed(e, v->p, v->n);
+	assert_int_equal(end_drain(e, out, sizeof(out)), want->n);
+	assert_memory_equal(out, want->p, want->n);
+	end_free(e);
+	p.crc = 0;
+	e = end_new(&p);
+	post_inline(e, "hello");
+	assert_int_equal(end_drain(e, out, sizeof(out)), v->n);
+	assert_memory_equal(out, v->p, v->n - 4);
+	assert_memory_equal(out + v->n - 4, "\0\0\0\0", 4);
+	end_free(e);
+}
+
+/* None was forgotten. */
+static void all_used(void **state)
+{
+	for (unsigned int i = 0; i < nvecs; i++) {
+		const char *n = vecs[i].name;
+
+		if (starts(n, "crc.") || starts(n, "mpa.") || starts(n, "mulpdu.") || starts(n, "wirelen."))
+			continue;	/* crc_test, mpa_test */
+		if (!vecs[i].used)
+			fail_msg("%s was not used", n);
+	}
+	assert_int_equal(nvecs, 304);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sent), cmocka_unit_test(received), cmocka_unit_test(negative),
+		cmocka_unit_test(terminates_received), cmocka_unit_test(terminates_sent), cmocka_unit_test(read_revoked),
+		cmocka_unit_test(bad_marker), cmocka_unit_test(conversations), cmocka_unit_test(atomics),
+		cmocka_unit_test(answers), cmocka_unit_test(crc_off), cmocka_unit_test(all_used),
+	};
+	int r;
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	vec_load();
+	r = cmocka_run_group_tests_name("vectors", tests, NULL, NULL);
+	vec_unload();
+	return r;
+}
