@@ -29,6 +29,7 @@ PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c) $(wildcard $(addp
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 SOCK := $(patsubst tests/sock/%.c,$(B)/tests/sock/%,$(wildcard tests/sock/*.c))
+TLIB := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
 APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
 
 all: $(B)/iwarpd $(B)/iwctl $(B)/libiwsock.so
@@ -85,8 +86,13 @@ $(B)/tests/apps/%: tests/apps/%.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
+# static: the library cannot get into them
+$(B)/tests/lib/%: tests/lib/%.c | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(COMMON) -static -o $@ $<
 
-tests: all $(UNIT) $(DTEST) $(SOCK) $(APPS)
+tests: all $(UNIT) $(DTEST) $(SOCK) $(APPS) $(TLIB)
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
 demo: all

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+# Hosts out of network namespaces, joined by veth, each with a run directory and an iwarpd of its own (bash, root).
+#
+#	. "$(dirname "$0")/lib/rig.sh"
+#	rig_up 2			hosts 1 and 2: 10.77.0.N and fd77::N on eth0
+#	host_exec_iw 1 program ...	with the library; host_exec without; host_bg, host_bg_iw in the background
+#	host_ctl 1 streams --json	iwctl of that host
+#	done_testing			takes everything down and looks for what was left
+#
+# Ends only processes it started and deletes only namespaces it made; their names hold the pid of the test.
+
+RIG_TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$RIG_TESTS/lib/tap.sh"
+: "${IW_BUILD:=$RIG_TESTS/../build/plain}"
+IW_BUILD=$(cd "$IW_BUILD" && pwd) || exit 1
+RIG_ID=iwt$$
+RIG_DIR=
+RIG_HOSTS=0
+RIG_PIDS=()			# programs started by host_bg
+declare -a RIG_DAEMON=()	# pid of the daemon of host N
+declare -a RIG_OPTS=()		# its options
+RIG_DEAD=()			# daemons that were killed on purpose
+
+rig_need() {
+	local p
+	[ "$(id -u)" = 0 ] || skip_all "needs root for network namespaces"
+	for p in ip nsenter "$@"; do
+		command -v "$p" >/dev/null || skip_all "needs $p"
+	done
+	for p in iwarpd iwctl libiwsock.so tests/lib/ready; do
+		[ -e "$IW_BUILD/$p" ] || { echo "Bail out! $IW_BUILD/$p is not built"; exit 1; }
+	done
+}
+
+# rig_up N: make N hosts and start their daemons (unless RIG_NO_DAEMON is set)
+rig_up() {
+	local i n=$1
+	rig_need
+	RIG_DIR=$(mktemp -d "${TMPDIR:-/tmp}/r.XXXXXX") || exit 1
+	trap rig_trap EXIT
+	trap 'exit 1' INT TERM HUP
+	chmod 755 "$RIG_DIR"
+	for i in $(seq "$n"); do
+		ip netns add "$RIG_ID"h"$i" || exit 1
+		RIG_HOSTS=$i
+		ip -n "$RIG_ID"h"$i" link set lo up
+		mkdir -m 755 "$RIG_DIR/h$i"
+	done
+	rig_wires "$n"
+	for i in $(seq "$n"); do
+		[ -n "${RIG_NO_DAEMON-}" ] || daemon_start "$i" || exit 1
+	done
+}
+
+rig_wires() {
+	local i n=$1
+	[ "$n" -gt 1 ] || return 0
+	if [ "$n" = 2 ]; then
+		ip link add eth0 netns "$RIG_ID"h1 type veth peer name eth0 netns "$RIG_ID"h2 || exit 1
+	else
+		ip netns add "$RIG_ID"sw || exit 1
+		ip -n "$RIG_ID"sw link add br0 type bridge
+		ip -n "$RIG_ID"sw link set br0 up
+		for i in $(seq "$n"); do
+			ip link add eth0 netns "$RIG_ID"h"$i" type veth peer name "p$i" netns "$RIG_ID"sw || exit 1
+			ip -n "$RIG_ID"sw link set "p$i" master br0 up
+		done
+	fi
+	for i in $(seq "$n"); do
+		ip -n "$RIG_ID"h"$i" addr add "10.77.0.$i/24" dev eth0
+		ip -n "$RIG_ID"h"$i" addr add "fd77::$i/64" dev eth0 nodad
+		ip -n "$RIG_ID"h"$i" link set eth0 up mtu 1500
+	done
+}
+
+host_ns() { echo "/run/netns/${RIG_ID}h$1"; }
+host_addr() { echo "10.77.0.$1"; }
+host_addr6() { echo "fd77::$1"; }
+host_dir() { echo "$RIG_DIR/h$1"; }
+
+# Inside a sub-shell or the background: the host's network, then the program, under the same pid.
+host_exec() {
+	local h=$1
+	shift
+	nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD -u IWSOCK_RUNDIR "$@"
+}
+host_exec_iw() {
+	local h=$1
+	shift
+	nsenter --net="$(host_ns "$h")" env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$IW_BUILD/libiwsock.so" "$@"
+}
+# host_bg HOST LOG cmd...: in the background, output to RIG_DIR/LOG; the pid is in $!
+host_bg() {
+	local h=$1 log=$RIG_DIR/$2
+	shift 2
+	host_exec "$h" "$@" >"$log" 2>&1 </dev/null &
+	RIG_PIDS+=($!)
+}
+host_bg_iw() {
+	local h=$1 log=$RIG_DIR/$2
+	shift 2
+	nsenter --net="$(host_ns "$h")" env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$IW_BUILD/libiwsock.so" "$@" \
+		>"$log" 2>&1 </dev/null &
+	RIG_PIDS+=($!)
+}
+# host_end PID...: end programs started by host_bg, and wait for them
+host_end() {
+	local p
+	for p; do
+		kill "$p" 2>/dev/null
+		until_true 5 rig_gone "$p" || kill -9 "$p" 2>/dev/null
+		wait "$p" 2>/dev/null
+	done
+}
+rig_gone() { [ ! -d "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
+# host_port HOST PORT: wait until somebody listens there
+host_port() {
+	until_true 10 rig_listens "$1" "$2" || { diag "nobody listens on port $2 of host $1"; return 1; }
+}
+rig_listens() { host_exec "$1" ss -Htln "sport = :$2" | grep -q .; }
+
+host_ctl() {
+	local h=$1
+	shift
+	"$IW_BUILD/iwctl" --run-dir "$(host_dir "$h")" "$@"
+}
+
+# daemon_start HOST [option ...]: start iwarpd and wait for its READY=1. The options are kept for the next start.
+daemon_start() {
+	local h=$1 fifo=$RIG_DIR/ready.$1 word=
+	shift
+	[ $# = 0 ] || RIG_OPTS[h]=$*
+	mkfifo "$fifo" || return 1
+	# shellcheck disable=SC2086
+	nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD "$IW_BUILD/tests/lib/ready" "$fifo" 15 \
+		"$IW_BUILD/iwarpd" --run-dir "$(host_dir "$h")" ${RIG_DAEMON_OPTS-} ${RIG_OPTS[h]-} \
+		>>"$RIG_DIR/iwarpd.$h.log" 2>&1 </dev/null &
+	RIG_DAEMON[h]=$!
+	read -r word <"$fifo"
+	rm -f "$fifo"
+	[ "$word" = ready ] && return 0
+	echo "Bail out! iwarpd of host $h: $word"
+	rig_logs
+	return 1
+}
+daemon_pid() { echo "${RIG_DAEMON[$1]-}"; }
+# daemon_stop HOST: SIGTERM; the exit status
+daemon_stop() {
+	local p=${RIG_DAEMON[$1]-} s
+	[ -n "$p" ] || return 0
+	unset "RIG_DAEMON[$1]"
+	kill "$p" 2>/dev/null
+	until_true 10 rig_gone "$p" || { diag "iwarpd of host $1 does not end on SIGTERM"; kill -9 "$p"; }
+	wait "$p"
+	s=$?
+	[ $s = 0 ] || diag "iwarpd of host $1 ended with status $s"
+	return $s
+}
+daemon_kill9() {
+	local p=${RIG_DAEMON[$1]-}
+	unset "RIG_DAEMON[$1]"
+	kill -9 "$p"
+	wait "$p" 2>/dev/null
+	return 0
+}
+
+# rig_capture HOST FILE: capture eth0; rig_capture_stop ends it
+rig_capture() {
+	local h=$1 file=$2
+	host_bg "$h" dumpcap.log dumpcap -q -P -i eth0 -B 64 -w "$file"
+	RIG_CAPTURE=$!
+	until_true 10 rig_capturing "$file"
+}
+rig_capturing() { grep -q 'Capturing\|File:' "$RIG_DIR/dumpcap.log" && [ -s "$1" ]; }
+rig_capture_stop() {
+	kill -INT "$RIG_CAPTURE" 2>/dev/null
+	until_true 10 rig_gone "$RIG_CAPTURE"
+	wait "$RIG_CAPTURE" 2>/dev/null
+}
+
+# json EXPRESSION: evaluates a Python expression over d, the JSON document on standard input
+json() { python3 -c 'import json, sys; d = json.load(sys.stdin); print('"$1"')'; }
+# stream_count HOST [condition over r]: how many rows of `iwctl streams` fit
+stream_count() { host_ctl "$1" streams --json | json "len([r for r in (d if isinstance(d, list) else d['streams']) if ${2-True}])"; }
+
+rig_logs() {
+	local f
+	for f in "$RIG_DIR"/iwarpd.*.log; do
+		[ -s "$f" ] || continue
+		echo "# --- ${f##*/}"
+		tail -n "${RIG_LOG_LINES:-25}" "$f" | sed 's/^/# /'
+	done
+}
+
+RIG_BAD_LINES='AddressSanitizer|LeakSanitizer|runtime error|ThreadSanitizer|UndefinedBehavior|assertion|Assertion'
+
+# Ends everything; says as a test whether it went well. Called by done_testing.
+rig_down() {
+	local p h bad='' left=''
+	[ -n "$RIG_DIR" ] || return 0
+	host_end "${RIG_PIDS[@]}"
+	RIG_PIDS=()
+	for h in "${!RIG_DAEMON[@]}"; do
+		p=${RIG_DAEMON[h]}
+		if rig_gone "$p"; then
+			bad+="iwarpd of host $h died by itself; "
+			unset "RIG_DAEMON[$h]"
+		else
+			daemon_stop "$h" || bad+="iwarpd of host $h did not end well; "
+		fi
+	done
+	if grep -Eq "$RIG_BAD_LINES" "$RIG_DIR"/iwarpd.*.log 2>/dev/null; then
+		bad+="the log of a daemon has a complaint; "
+		grep -Eh -A 30 "$RIG_BAD_LINES" "$RIG_DIR"/iwarpd.*.log | head -n 60 | sed 's/^/# /'
+	fi
+	for h in $(seq $RIG_HOSTS); do
+		left+=$(ip netns pids "$RIG_ID"h"$h" 2>/dev/null | tr '\n' ' ')
+	done
+	for p in $left; do
+		diag "left: $p $(tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null)"
+		kill -9 "$p" 2>/dev/null
+	done
+	[ -z "${left// /}" ] || bad+="processes were left in the namespaces; "
+	ok "$([ -z "$bad" ]; echo $?)" "the daemons end well and nothing is left" || diag "$bad"
+	[ $TAP_BAD = 0 ] || rig_logs
+	rig_clean
+}
+
+rig_clean() {
+	local h
+	for h in $(seq $RIG_HOSTS); do
+		ip netns del "$RIG_ID"h"$h" 2>/dev/null
+	done
+	[ -e "/run/netns/${RIG_ID}sw" ] && ip netns del "$RIG_ID"sw
+	RIG_HOSTS=0
+	if [ -n "${RIG_KEEP-}" ]; then diag "kept $RIG_DIR"; else rm -rf "$RIG_DIR"; fi
+	RIG_DIR=
+}
+
+# However the script ends.
+rig_trap() {
+	local s=$? p
+	[ -n "$RIG_DIR" ] || exit $s
+	rig_logs
+	for p in "${RIG_PIDS[@]}" "${RIG_DAEMON[@]}"; do
+		kill -9 "$p" 2>/dev/null
+		wait "$p" 2>/dev/null
+	done
+	for p in $(seq $RIG_HOSTS); do
+		for p in $(ip netns pids "$RIG_ID"h"$p" 2>/dev/null); do
+			kill -9 "$p" 2>/dev/null
+		done
+	done
+	rig_clean
+	exit $s
+}
