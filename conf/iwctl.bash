@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# bash completion for iwctl
+
+_iwctl() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+	local commands="status streams why check peers stags listeners reasons check-policy"
+	local word found=
+
+	case $prev in
+	-r | --run-dir)
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	why)
+		mapfile -t COMPREPLY < <(compgen -W "$(pgrep . 2>/dev/null)" -- "$cur")
+		return
+		;;
+	check-policy)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	check)
+		mapfile -t COMPREPLY < <(compgen -A hostname -- "$cur")
+		return
+		;;
+	esac
+	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+		case " $commands " in *" $word "*) found=1 ;; esac
+	done
+	if [[ $cur == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "--json --run-dir --system --version --help" -- "$cur")
+	elif [[ -z $found ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
+	fi
+}
+complete -F _iwctl iwctl
