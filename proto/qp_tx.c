@@ -234,6 +234,18 @@ static bool sges_ok(const struct iw_qp_ops *ops, void *ctx, const struct iw_wr *
 	return true;
 }
 
+/* The part of the next n octets that is in the work request itself: it comes first. Returns how many. */
+static uint32_t put_inline(struct fpdu *f, const struct iw_wr *wr, uint32_t off, uint32_t n)
+{
+	uint32_t k;
+
+	if (!(wr->flags & IW_WR_INLINE) || off >= wr->inl_len)
+		return 0;
+	k = wr->inl_len - off < n ? wr->inl_len - off : n;
+	put(f, wr->inl + off, k);
+	return k;
+}
+
 /* The next n octets of the message's gather list. The place reached is returned, not stored. */
 static bool put_gather(struct fpdu *f, const struct iw_qp_ops *ops, void *ctx, const struct iw_wr *wr, uint32_t n,
 		       uint8_t *sge, uint32_t *sge_off)
