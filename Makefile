@@ -30,6 +30,8 @@ UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 SOCK := $(patsubst tests/sock/%.c,$(B)/tests/sock/%,$(wildcard tests/sock/*.c))
 TLIB := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
+BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
+LIBT := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
 APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
 
 all: $(B)/iwarpd $(B)/iwctl $(B)/libiwsock.so
@@ -78,26 +80,18 @@ $(B)/tests/daemon/%: tests/daemon/%.c $(DAEMON) $(B)/libproto.a | config.mk
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a $(CMOCKA_LIBS) -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
 # strangers' programs, as far as we are concerned: never sanitized, nothing of ours in them
-$(B)/tests/sock/%: tests/sock/%.c | config.mk
+$(SOCK) $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
-$(B)/tests/apps/%: tests/apps/%.c | config.mk
-	@mkdir -p $(@D)
-	$(call say,TEST,$<)
-	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
-# static: the library cannot get into them
-$(B)/tests/lib/%: tests/lib/%.c | config.mk
-	@mkdir -p $(@D)
-	$(call say,TEST,$<)
-	$(Q)$(CC) $(COMMON) -static -o $@ $<
+	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
+$(B)/tests/lib/echoer: STATIC = -static
 
 tests: all $(UNIT) $(DTEST) $(SOCK) $(APPS) $(TLIB)
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
-demo: all
+demo: all $(B)/tests/lib/ready
 	$(Q)tests/demo $(B)
-bench: all
+bench: all $(BENCH) $(B)/tests/lib/ready
 	$(Q)bench/run $(B)
 
 # ---- install ----
