@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# `make install` puts exactly what tests/install.list says into place, `make uninstall` takes it away, changed settings stay.
+cd "$(dirname "$0")/.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+n=0
+check() { # NAME STATUS: 0 is ok
+	n=$((n + 1))
+	[ "$2" -eq 0 ] && echo "ok $n - $1" || echo "not ok $n - $1"
+}
+run() { # the same programs as those under test
+	make -s B="${IW_BUILD:-build/plain}" prefix=/usr sysconfdir=/etc DESTDIR="$dir" "$@" >"$dir.log" 2>&1 || sed 's/^/# /' "$dir.log"
+	rm -f "$dir.log"
+}
+
+run install
+(cd "$dir" && find . -type f -printf '%m %P\n' | sort -k2) >"$dir/list"
+got=$(grep -v ' list$' "$dir/list")
+rm "$dir/list"
+diff <(grep -v '^#' tests/install.list) <(printf '%s\n' "$got") | sed 's/^/# /' >&2
+[ "$(grep -v '^#' tests/install.list)" = "$got" ]
+check "make install puts the listed files into place" $?
+
+! grep -rIl '@[a-z]*dir@' "$dir"
+check "no path was left to be filled in" $?
+
+printf '# changed\n' >>"$dir/etc/iwarpd.conf"
+run install
+grep -q '^# changed' "$dir/etc/iwarpd.conf"
+check "a second install keeps changed settings" $?
+
+run uninstall
+left=$(cd "$dir" && find . -type f)
+[ "$left" = ./etc/iwarpd.conf ]
+check "make uninstall leaves nothing but changed settings" $?
+
+if command -v systemd-analyze >/dev/null; then
+	mkdir "$dir/units"
+	sed -e 's|@sbindir@/iwarpd|/bin/true|' -e 's|@sysconfdir@|/etc|' conf/iwarpd.service >"$dir/units/iwarpd.service"
+	sed -i '/^Documentation=/d' "$dir/units/iwarpd.service"
+	sed '/^Documentation=/d' conf/iwarpd.socket >"$dir/units/iwarpd.socket"
+	out=$(systemd-analyze verify "$dir"/units/iwarpd.* 2>&1)
+	[ -z "$out" ]
+	check "systemd accepts the units" $?
+	[ -z "$out" ] || printf '%s\n' "$out" | sed 's/^/# /' >&2
+else
+	check "systemd accepts the units # SKIP no systemd-analyze" 0
+fi
+echo "1..$n"

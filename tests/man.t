@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The manual says what the programs do: every reason, every key of iwarpd.conf, every sub-command; and it formats cleanly.
+cd "$(dirname "$0")/.." || exit 1
+n=0
+same() { # NAME FROM-SOURCE FROM-MANUAL
+	n=$((n + 1))
+	if [ -n "$2" ] && [ "$2" = "$3" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") | sed 's/^/# /'
+	fi
+}
+# "7 fd-shared: sentence advice" on one line each
+table=$(sed -n '/define IW_REASONS/,/^$/p' proto/reason.h | tr -d '\\\n' | sed 's/X(/\n/g' |
+	sed -n 's/^\([0-9]*\), [A-Z_]*, "\([^"]*\)", *"\([^"]*\)", *"\([^"]*\)".*/\1 \2: \3 \4/p' | grep -v '^0 ')
+manual=$(sed -n '/^\.SH REASONS/,/^\.SH D-BUS/p' man/iwctl.8 | sed 's/\\-/-/g' | awk '
+	/^\.B /{ if (h) print h ": " t; h = $2 " " $3; t = ""; next } /^\./{ next }
+	{ t = t (t ? " " : "") $0 } END { print h ": " t }')
+same "iwctl(8) has the table of reasons" "$(sed 's/ *$//' <<<"$table")" "$(grep '^[0-9]' <<<"$manual")"
+
+keys=$(sed -n 's/^\t{ "\([a-z_]*\)", K_.*/\1/p' daemon/conf.c | sort)
+manual=$(sed -n '/^\.SH KEYS/,/^\.SH EXAMPLE/p' man/iwarpd.conf.5 | sed -n 's/^\.BR \([a-z_ \\,]*\) ".*/\1/p' | sed 's/ ,\\ / /g' | tr ' ' '\n' | grep . | sort)
+same "iwarpd.conf(5) has every key" "$keys" "$manual"
+
+commands=$(sed -n 's/^\t{ "\([a-z-]*\)", ".*_main },/\1/p' daemon/iwctl.c | sort)
+manual=$(sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/p' man/iwctl.8 | sed 's/\\-/-/g' | sed -n 's/^\.BR* \([a-z-]*\).*/\1/p' | sort -u)
+same "iwctl(8) has every command" "$commands" "$(grep -xF "$commands" <<<"$manual")"
+bash=$(sed -n 's/.*local commands="\(.*\)"/\1/p' conf/iwctl.bash | tr ' ' '\n' | sort)
+same "the completion has every command" "$commands" "$bash"
+
+for page in man/*.[1-8]; do
+	n=$((n + 1))
+	if ! command -v man >/dev/null; then
+		echo "ok $n - $page # SKIP no man"
+		continue
+	fi
+	out=$(MANROFFOPT='' MANWIDTH=100 man --warnings -l -Tutf8 "$page" 2>&1 >/dev/null)
+	[ -z "$out" ] && echo "ok $n - $page formats without warnings" || { echo "not ok $n - $page formats without warnings"; printf '%s\n' "$out" | sed 's/^/# /'; }
+done
+echo "1..$n"
