@@ -63,8 +63,18 @@ struct iw_stream {
 	_Atomic uint64_t ctl_gen;	/* control connection that knows this stream as ours; see iw_stream_own() */
 };
 
-/* bits of iw_stream.sopt that fd.c needs; opts.c keeps them (and other bits of its own) */
+/*
+ * Bits of iw_page_end.opts, what the library keeps of options itself; IW_SOPT_LINGER0 also in iw_stream.sopt, as this process
+ * knows it.
+ */
 #define IW_SOPT_LINGER0	1u	/* SO_LINGER {1, 0} is set: close is a reset */
+#define IW_SOPT_NODELAY	2u
+#define IW_SOPT_CORK	4u
+#define IW_SOPT_NOQUICKACK 8u
+#define IW_SOPT_SNDBUF	16u	/* set by the application: the carrier's value is the answer */
+#define IW_SOPT_RCVBUF	32u
+#define IW_SOPT_LOWAT	64u	/* TCP_NOTSENT_LOWAT, value in iw_page_end.notsent_lowat */
+#define IW_SOPT_OOBINLINE 128u
 
 /*
  * Is fd really still the carrier of s? stdio, the resolver and raw system calls close fds behind our back, and the number may be a
@@ -113,6 +123,8 @@ static inline struct iw_page_end *iw_stream_end(struct iw_stream *s)
  * May clear bits (the HUP of a local peer's close) and add bits (ERR of a recorded reset). 0: TCP would not have woken up.
  */
 short iw_stream_fix_events(struct iw_stream *s, int fd, short revents);
+/* Call when fd's fixed bits may have become more without a wake-up from the kernel (IW_SHUT_RST was set): epoll looks again. */
+void iw_epoll_look_again(int fd);
 
 /*
  * A CONNECTING fd is about to be used or looked at: if the TCP connect has completed, swap it to its carrier (or give the
@@ -139,6 +151,15 @@ void iw_connect_wait_end(int fd);
 void iw_tcp_plain(int fd, enum iw_reason reason);
 /* Number of STREAM fds: 0 lets poll and friends pass straight through. */
 extern _Atomic uint32_t iw_streams;
+
+/*
+ * Options that live in a socket itself. iw_opts_veto, before offer or claim: has this TCP socket an option that a stream could not
+ * honour? 0, or the reason to stay plain; *keep gets what the daemon is about to overwrite. iw_opts_adopt, when the stream is
+ * there and the application does not have it yet: bring them over (buffers, linger, TCP_NODELAY, SO_RCVLOWAT, ...; timeouts and
+ * file flags are iw_copy_flags's). errno is kept; a handful of getsockopt each.
+ */
+enum iw_reason iw_opts_veto(int tcp, uint32_t *keep);
+void iw_opts_adopt(struct iw_stream *s, int carrier, int tcp, uint32_t keep);
 
 /*
  * Requests to the daemon (ctl.c). Fill msg by iw_ctl_init(); reply is checked by iw_ctl_check(). Signals are blocked and

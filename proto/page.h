@@ -49,11 +49,13 @@ struct iw_page_end {
 	_Atomic uint32_t close_state;	/* enum iw_close_state */
 	_Atomic uint32_t close_errno;	/* with RESET: ECONNRESET, ETIMEDOUT, ... */
 	_Atomic uint32_t err_taken;	/* library: 1 when the error was reported once (sk_err semantics) */
-	_Atomic uint32_t shut;		/* library: 1 = SHUT_RD was done, 2 = SHUT_WR was done, 4 = closed */
+	_Atomic uint32_t shut;		/* library: 1 = SHUT_RD was done, 2 = SHUT_WR was done, 4 = closed; more in preload/priv.h */
 	_Atomic uint64_t tx_taken;	/* octets the daemon took from the carrier */
 	_Atomic uint64_t tx_acked;	/* octets the peer has acknowledged (SIOCOUTQ) */
 	_Atomic uint64_t rx_given;	/* octets put into the carrier towards the application */
-	uint8_t reserved[40];
+	_Atomic uint32_t opts;		/* library: options it keeps itself, see preload/opts.c */
+	_Atomic uint32_t notsent_lowat;	/* library: TCP_NOTSENT_LOWAT */
+	uint8_t reserved[32];
 };
 static_assert(sizeof(struct iw_page_end) == 128, "iw_page_end");
 

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Socket options of a stream: who answers which. Either the carrier (timeouts, low-water mark), or the library (what TCP would
+ * say of this end), or the TCP socket behind the stream by way of the daemon; what nobody can apply is an error.
+ */
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "stream.h"
+
+enum how {
+	FORWARD = 0,	/* the TCP socket; also everything that is not in the table */
+	CARRIER,	/* the carrier's own option does the same */
+	EMULATED,	/* see get_emulated, set_emulated */
+	REFUSED,	/* set: the error below; get: as FORWARD */
+};
+
+#define TCP_DEFAULT_LOWAT 0u
+
+static const struct rule {
+	int level, name;
+	uint8_t get, set;
+	uint8_t err;
+} rules[] = {
+	{ SOL_SOCKET, SO_TYPE, CARRIER, FORWARD, 0 },
+	{ SOL_SOCKET, SO_ACCEPTCONN, CARRIER, FORWARD, 0 },
+	{ SOL_SOCKET, 20 /* SO_RCVTIMEO_OLD */, CARRIER, CARRIER, 0 },
+	{ SOL_SOCKET, 21 /* SO_SNDTIMEO_OLD */, CARRIER, CARRIER, 0 },
+	{ SOL_SOCKET, 66 /* SO_RCVTIMEO_NEW */, CARRIER, CARRIER, 0 },
+	{ SOL_SOCKET, 67 /* SO_SNDTIMEO_NEW */, CARRIER, CARRIER, 0 },
+	{ SOL_SOCKET, SO_RCVLOWAT, CARRIER, CARRIER, 0 },
+	{ SOL_SOCKET, SO_DOMAIN, EMULATED, FORWARD, 0 },
+	{ SOL_SOCKET, SO_PROTOCOL, EMULATED, FORWARD, 0 },
+	{ SOL_SOCKET, SO_ERROR, EMULATED, FORWARD, 0 },
+	{ SOL_SOCKET, SO_SNDBUF, EMULATED, EMULATED, 0 },
+	{ SOL_SOCKET, SO_RCVBUF, EMULATED, EMULATED, 0 },
+	{ SOL_SOCKET, SO_LINGER, FORWARD, EMULATED, 0 },
+	{ SOL_SOCKET, SO_OOBINLINE, EMULATED, EMULATED, 0 },
+	{ SOL_SOCKET, SO_PEEK_OFF, CARRIER, EMULATED, 0 },
+	/* time stamps, filters, error queues: they concern segments, which the application no longer has */
+	{ SOL_SOCKET, 29 /* SO_TIMESTAMP_OLD */, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, 35 /* SO_TIMESTAMPNS_OLD */, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, 37 /* SO_TIMESTAMPING_OLD */, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, 63 /* SO_TIMESTAMP_NEW */, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, 64 /* SO_TIMESTAMPNS_NEW */, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, 65 /* SO_TIMESTAMPING_NEW */, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, SO_ZEROCOPY, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, SO_ATTACH_FILTER, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, SO_ATTACH_BPF, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, FORWARD, REFUSED, EOPNOTSUPP },
+	{ SOL_SOCKET, SO_MARK, FORWARD, REFUSED, EPERM },
+	{ IPPROTO_TCP, TCP_NODELAY, EMULATED, EMULATED, 0 },
+	{ IPPROTO_TCP, TCP_CORK, EMULATED, EMULATED, 0 },
+	{ IPPROTO_TCP, TCP_QUICKACK, EMULATED, EMULATED, 0 },
+	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, EMULATED, EMULATED, 0 },
+	{ IPPROTO_TCP, TCP_INFO, EMULATED, FORWARD, 0 },
+	/* a kernel without upper layer protocols answers so: programs keep TLS in user space */
+	{ IPPROTO_TCP, TCP_ULP, FORWARD, REFUSED, ENOENT },
+	{ IPPROTO_TCP, TCP_REPAIR, FORWARD, REFUSED, EPERM },
+	{ IPPROTO_TCP, TCP_REPAIR_QUEUE, FORWARD, REFUSED, EPERM },
+	{ IPPROTO_TCP, TCP_QUEUE_SEQ, FORWARD, REFUSED, EPERM },
+	{ IPPROTO_TCP, TCP_REPAIR_OPTIONS, FORWARD, REFUSED, EPERM },
+	{ IPPROTO_TCP, TCP_REPAIR_WINDOW, REFUSED, REFUSED, EPERM },
+	{ IPPROTO_TCP, TCP_INQ, FORWARD, REFUSED, ENOPROTOOPT },
+	{ IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, REFUSED, REFUSED, ENOPROTOOPT },
+	{ IPPROTO_TCP, TCP_MD5SIG, FORWARD, REFUSED, ENOPROTOOPT },
+	{ IPPROTO_TCP, TCP_MD5SIG_EXT, FORWARD, REFUSED, ENOPROTOOPT },
+};
+
+static const struct rule *rule_of(int level, int name)
+{
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+		if (rules[i].level == level && rules[i].name == name)
+			return &rules[i];
+	return NULL;
+}
+
+static int fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+/* ---- get ---- */
+
+/* The kernel's way of returning n octets. */
+static int put(const void *src, socklen_t n, void *val, socklen_t *len)
+{
+	socklen_t room;
+
+	if (iw_copy_in(&room, len, sizeof(room)))
+		return fail(EFAULT);
+	if ((int)room < 0)
+		return fail(EINVAL);
+	if (room > n)
+		room = n;
+	if (iw_copy_out(val, src, room) || iw_copy_out(len, &room, sizeof(room)))
+		return fail(EFAULT);
+	return 0;
+}
+
+static int put_int(int v, void *val, socklen_t *len)
+{
+	return put(&v, sizeof(v), val, len);
+}
+
+/* SO_ERROR: sk_err, once. */
+static int take_error(struct iw_stream *s, int fd)
+{
+	short bits = iw_carrier_bits(fd, 0);
+	int e = 0;
+	socklen_t l = sizeof(e);
+
+	if (bits & POLLERR)
+		IW_SYS(getsockopt, fd, SOL_SOCKET, SO_ERROR, &e, &l);
+	return iw_tcp_take_error(s, iw_tcp_eval(s, bits));
+}
+
+/* TCP_INFO of the TCP connection below, with the state of this stream. */
+static int get_info(struct iw_stream *s, int fd, void *val, socklen_t *len)
+{
+	uint8_t info[256];
+	socklen_t n = sizeof(info);
+	unsigned int st;
+
+	if (iw_opt_get(s, fd, IPPROTO_TCP, TCP_INFO, info, &n) < 0)
+		return -1;
+	st = iw_tcp_eval(s, iw_carrier_bits(fd, 0));
+	if (st & IW_TCP_CLOSE)
+		info[0] = 7;	/* TCP_CLOSE */
+	else if (st & IW_TCP_FIN)
+		info[0] = 8;	/* TCP_CLOSE_WAIT */
+	else if (atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR)
+		info[0] = 5;	/* TCP_FIN_WAIT2 */
+	else
+		info[0] = 1;	/* TCP_ESTABLISHED */
+	return put(info, n, val, len);
+}
+
+static int get_tcp(struct iw_stream *s, int fd, int name, void *val, socklen_t *len)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	uint32_t o = atomic_load(&me->opts);
+
+	switch (name) {
+	case TCP_NODELAY:
+		return put_int(!!(o & IW_SOPT_NODELAY), val, len);
+	case TCP_CORK:
+		return put_int(!!(o & IW_SOPT_CORK), val, len);
+	case TCP_QUICKACK:
+		return put_int(!(o & IW_SOPT_NOQUICKACK), val, len);
+	case TCP_NOTSENT_LOWAT:
+		return put_int((int)(o & IW_SOPT_LOWAT ? atomic_load(&me->notsent_lowat) : TCP_DEFAULT_LOWAT), val, len);
+	default:
+		return get_info(s, fd, val, len);
+	}
+}
+
+static int get_emulated(struct iw_stream *s, int fd, int level, int name, void *val, socklen_t *len)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	uint32_t o = atomic_load(&me->opts);
+
+	if (level == IPPROTO_TCP)
+		return get_tcp(s, fd, name, val, len);
+	switch (name) {
+	case SO_DOMAIN:
+		return put_int(me->local.family, val, len);
+	case SO_PROTOCOL:
+		return put_int(IPPROTO_TCP, val, len);
+	case SO_ERROR:
+		return put_int(take_error(s, fd), val, len);
+	case SO_OOBINLINE:
+		return put_int(!!(o & IW_SOPT_OOBINLINE), val, len);
+	default:	/* SO_SNDBUF, SO_RCVBUF */
+		if (o & (name == SO_SNDBUF ? IW_SOPT_SNDBUF : IW_SOPT_RCVBUF))
+			return iw_real.getsockopt(fd, level, name, val, len);
+		return iw_opt_get(s, fd, level, name, val, len);
+	}
+}
+
+static int stream_get(struct iw_stream *s, int fd, int level, int name, void *val, socklen_t *len)
+{
+	const struct rule *r = rule_of(level, name);
+
+	switch (r ? r->get : FORWARD) {
+	case CARRIER:
+		return iw_real.getsockopt(fd, level, name, val, len);
+	case EMULATED:
+		return get_emulated(s, fd, level, name, val, len);
+	case REFUSED:
+		return fail(r->err);
+	default:
+		return iw_opt_get(s, fd, level, name, val, len);
+	}
+}
+
+IW_EXPORT int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
+{
+	struct iw_stream *s = iw_ask_stream(fd);
+
+	if (!s || !iw_stream_verify(fd, s))
+		return iw_real.getsockopt(fd, level, name, val, len);
+	return stream_get(s, fd, level, name, val, len);
+}
+
+/* ---- set ---- */
+
+static void set_bit(struct iw_page_end *me, uint32_t bit, bool on)
+{
+	if (on)
+		atomic_fetch_or(&me->opts, bit);
+	else
+		atomic_fetch_and(&me->opts, ~bit);
+}
+
+/*
+ * {1, 0}: the close will be a reset. On a LOCAL stream the other end is told in advance; it believes it only once this end is gone,
+ * however that happens.
+ */
+static void note_linger(struct iw_stream *s, bool zero)
+{
+	struct iw_page_end *other = iw_stream_other(s);
+	uint32_t from = zero ? IW_CLOSE_OPEN : IW_CLOSE_RESET;
+
+	set_bit(iw_stream_end(s), IW_SOPT_LINGER0, zero);
+	if (zero)
+		atomic_fetch_or(&s->sopt, IW_SOPT_LINGER0);
+	else
+		atomic_fetch_and(&s->sopt, ~IW_SOPT_LINGER0);
+	if (!iw_stream_local(s))
+		return;
+	if (zero)
+		atomic_store(&other->close_errno, ECONNRESET);
+	atomic_compare_exchange_strong(&other->close_state, &from, zero ? IW_CLOSE_RESET : IW_CLOSE_OPEN);
+}
+
+static int set_linger(struct iw_stream *s, int fd, const void *val, socklen_t len)
+{
+	struct linger l;
+
+	if (len < sizeof(l))
+		return fail(EINVAL);
+	if (iw_copy_in(&l, val, sizeof(l)))
+		return fail(EFAULT);
+	if (iw_opt_set(s, fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)) < 0)
+		return -1;
+	note_linger(s, l.l_onoff && !l.l_linger);
+	return 0;
+}
+
+/* The carrier takes the size by the same rules as TCP: doubled, within wmem_max and rmem_max. */
+static int set_buffer(struct iw_stream *s, int fd, int name, const void *val, socklen_t len)
+{
+	int ret = iw_real.setsockopt(fd, SOL_SOCKET, name, val, len);
+
+	if (!ret)
+		set_bit(iw_stream_end(s), name == SO_SNDBUF ? IW_SOPT_SNDBUF : IW_SOPT_RCVBUF, true);
+	return ret;
+}
+
+/* What may wait unsent is what the carrier holds. */
+static int set_lowat(struct iw_stream *s, int fd, uint32_t v)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	int now = 0, want = v > 1u << 30 ? 1 << 30 : (int)v;
+	socklen_t l = sizeof(now);
+
+	atomic_store(&me->notsent_lowat, v);
+	set_bit(me, IW_SOPT_LOWAT, true);
+	if (!iw_real.getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &now, &l) && want < now / 2)
+		iw_real.setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &want, sizeof(want));
+	return 0;
+}
+
+static int set_peek_off(int fd, const void *val, socklen_t len, int family)
+{
+	int t = (int)IW_SYS(socket, family, SOCK_STREAM | SOCK_CLOEXEC, 0), ret;
+
+	if (t < 0)
+		return iw_real.setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, val, len);
+	ret = iw_real.setsockopt(t, SOL_SOCKET, SO_PEEK_OFF, val, len);	/* does this kernel have it on TCP? */
+	IW_SYS(close, t);
+	return ret ? ret : iw_real.setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, val, len);
+}
+
+static int set_tcp(struct iw_stream *s, int fd, int name, int v)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+
+	switch (name) {
+	case TCP_NODELAY:
+		set_bit(me, IW_SOPT_NODELAY, v);
+		return 0;
+	case TCP_CORK:
+		set_bit(me, IW_SOPT_CORK, v);
+		return 0;
+	case TCP_QUICKACK:
+		set_bit(me, IW_SOPT_NOQUICKACK, !(v & 1));
+		return 0;
+	default:
+		return set_lowat(s, fd, (uint32_t)v);
+	}
+}
+
+static int set_emulated(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len)
+{
+	int v;
+
+	if (level == SOL_SOCKET && (name == SO_SNDBUF || name == SO_RCVBUF))
+		return set_buffer(s, fd, name, val, len);
+	if (level == SOL_SOCKET && name == SO_PEEK_OFF)
+		return set_peek_off(fd, val, len, iw_stream_end(s)->local.family);
+	if (len < sizeof(v))
+		return fail(EINVAL);
+	if (iw_copy_in(&v, val, sizeof(v)))
+		return fail(EFAULT);
+	if (level == IPPROTO_TCP)
+		return set_tcp(s, fd, name, v);
+	if (name == SO_LINGER)
+		return set_linger(s, fd, val, len);
+	if (iw_real.setsockopt(fd, level, name, val, len) < 0)	/* SO_OOBINLINE */
+		return -1;
+	set_bit(iw_stream_end(s), IW_SOPT_OOBINLINE, v);
+	return 0;
+}
+
+static int stream_set(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len)
+{
+	const struct rule *r = rule_of(level, name);
+
+	switch (r ? r->set : FORWARD) {
+	case CARRIER:
+		return iw_real.setsockopt(fd, level, name, val, len);
+	case EMULATED:
+		return set_emulated(s, fd, level, name, val, len);
+	case REFUSED:
+		return fail(r->err);
+	default:
+		return iw_opt_set(s, fd, level, name, val, len);
+	}
+}
+
+/* Options that only kernel TCP can give, set while the socket is still TCP: it stays TCP. Those of segments, see above. */
+static bool keeps_plain(int level, int name)
+{
+	const struct rule *r = rule_of(level, name);
+
+	return (r && r->set == REFUSED && name != SO_MARK) || (level == IPPROTO_TCP && name == TCP_FASTOPEN_CONNECT);
+}
+
+IW_EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
+{
+	struct iw_stream *s = iw_ask_stream(fd);
+	int ret;
+
+	if (s && iw_stream_verify(fd, s))
+		return stream_set(s, fd, level, name, val, len);
+	ret = iw_real.setsockopt(fd, level, name, val, len);
+	if (!ret && keeps_plain(level, name)) {
+		enum iw_fd_kind kind = iw_fd_kind(fd);
+
+		if (kind == IW_FD_TCP || kind == IW_FD_CONNECTING)
+			iw_tcp_plain(fd, name == TCP_FASTOPEN_CONNECT && level == IPPROTO_TCP ? IW_REASON_FASTOPEN : IW_REASON_OPTION);
+	}
+	return ret;
+}
+
+/* ---- before and at the switch ---- */
+
+static int ask(int fd, int level, int name)
+{
+	int v = 0;
+	socklen_t l = sizeof(v);
+
+	return IW_SYS(getsockopt, fd, level, name, &v, &l) < 0 ? 0 : v;
+}
+
+enum iw_reason iw_opts_veto(int tcp, uint32_t *keep)
+{
+	char ulp[16];
+	socklen_t l = sizeof(ulp);
+
+	*keep = (ask(tcp, IPPROTO_TCP, TCP_NODELAY) ? IW_SOPT_NODELAY : 0) | (ask(tcp, IPPROTO_TCP, TCP_CORK) ? IW_SOPT_CORK : 0);
+	if (ask(tcp, SOL_SOCKET, SO_ZEROCOPY) || ask(tcp, SOL_SOCKET, 29) || ask(tcp, SOL_SOCKET, 35) || ask(tcp, SOL_SOCKET, 37))
+		return IW_REASON_OPTION;
+	if (IW_SYS(getsockopt, tcp, IPPROTO_TCP, TCP_ULP, ulp, &l) == 0 && l)
+		return IW_REASON_OPTION;
+	return IW_REASON_ACCELERATED;
+}
+
+/* A size that the application chose; SO_BUF_LOCK tells (Linux 5.14). */
+static void adopt_buffer(struct iw_page_end *me, int carrier, int tcp, int name, uint32_t bit)
+{
+	int v = ask(tcp, SOL_SOCKET, name) / 2;
+
+	if (v > 0 && IW_SYS(setsockopt, carrier, SOL_SOCKET, name, &v, sizeof(v)) == 0)
+		set_bit(me, bit, true);
+}
+
+void iw_opts_adopt(struct iw_stream *s, int carrier, int tcp, uint32_t keep)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	struct linger l = { 0, 0 };
+	socklen_t len = sizeof(l);
+	int lock = ask(tcp, SOL_SOCKET, 72 /* SO_BUF_LOCK */), lowat = ask(tcp, SOL_SOCKET, SO_RCVLOWAT), one = 1;
+
+	atomic_fetch_or(&me->opts, keep);
+	if (lock & 1)
+		adopt_buffer(me, carrier, tcp, SO_SNDBUF, IW_SOPT_SNDBUF);
+	if (lock & 2)
+		adopt_buffer(me, carrier, tcp, SO_RCVBUF, IW_SOPT_RCVBUF);
+	if (lowat > 1)
+		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat));
+	if (ask(tcp, SOL_SOCKET, SO_OOBINLINE)) {
+		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
+		set_bit(me, IW_SOPT_OOBINLINE, true);
+	}
+	if (IW_SYS(getsockopt, tcp, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff && !l.l_linger)
+		note_linger(s, true);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/* shutdown(): the carrier's own, remembered in the page, with ENOTCONN where TCP's connection is over. */
+#include <poll.h>
+
+#include "stream.h"
+
+/*
+ * SHUT_RD is the carrier's own too, so that blocked readers and every kind of waiter wake up as on TCP. A unix socket then refuses
+ * what the peer sends; the sender's library (LOCAL) or the daemon sees IW_SHUT_RD in the page and drops those octets.
+ */
+static int stream_shutdown(struct iw_stream *s, int fd, int how)
+{
+	static const uint32_t bits[3] = { IW_SHUT_RD, IW_SHUT_WR, IW_SHUT_RD | IW_SHUT_WR };
+	struct iw_page_end *me = iw_stream_end(s);
+	uint32_t before;
+
+	if (how < SHUT_RD || how > SHUT_RDWR) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (!iw_stream_verify(fd, s))
+		return iw_real.shutdown(fd, how);
+	if (iw_tcp_eval(s, iw_carrier_bits(fd, 0)) & IW_TCP_CLOSE) {
+		errno = ENOTCONN;
+		return -1;
+	}
+	before = atomic_fetch_or(&me->shut, bits[how]);
+	if (iw_real.shutdown(fd, how) < 0) {
+		atomic_fetch_and(&me->shut, ~(bits[how] & ~before));
+		return -1;
+	}
+	return 0;
+}
+
+IW_EXPORT int shutdown(int fd, int how)
+{
+	struct iw_stream *s = iw_ask_stream(fd);
+
+	return s ? stream_shutdown(s, fd, how) : iw_real.shutdown(fd, how);
+}

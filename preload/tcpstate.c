@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+/* The state TCP would be in, derived from the carrier and the shared page, and the results of calls that follow from it. */
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stream.h"
+
+/* How much a send into a connection that the peer closed appears to take: TCP takes at least a segment before the RST comes. */
+#define LOST_MAX 65536u
+
+short iw_carrier_bits(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	struct timespec zero = { 0, 0 };
+
+	if (IW_SYS(ppoll, &p, 1, &zero, NULL, 8) <= 0)
+		return 0;
+	return p.revents;
+}
+
+static void record_reset(struct iw_page_end *e, uint32_t from, uint32_t err)
+{
+	atomic_store(&e->close_errno, err);
+	atomic_compare_exchange_strong(&e->close_state, &from, IW_CLOSE_RESET);
+}
+
+static unsigned int reset_state(const struct iw_page_end *me, bool fin)
+{
+	return IW_TCP_RST | IW_TCP_CLOSE | (fin ? IW_TCP_FIN : 0) |
+	       (atomic_load(&me->err_taken) ? 0 : IW_TCP_ERR);
+}
+
+/*
+ * Remote: the daemon records the close state before it closes its end, so a hang-up with the state still OPEN means that the
+ * daemon died. After SHUT_RDWR of our own the carrier always hangs up and tells nothing.
+ */
+static unsigned int eval_remote(struct iw_page_end *me, short bits)
+{
+	uint32_t cs = atomic_load(&me->close_state), shut = atomic_load(&me->shut);
+	bool gone = (bits & (POLLHUP | POLLERR)) && !((shut & IW_SHUT_RD) && (shut & IW_SHUT_WR));
+
+	if (cs == IW_CLOSE_OPEN && gone) {
+		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
+		cs = atomic_load(&me->close_state);
+	} else if (cs == IW_CLOSE_FIN && gone && !(shut & IW_SHUT_WR)) {
+		record_reset(me, IW_CLOSE_FIN, EPIPE);
+		cs = atomic_load(&me->close_state);
+	}
+	if (cs == IW_CLOSE_RESET)
+		return reset_state(me, atomic_load(&me->close_errno) == EPIPE);
+	if (cs == IW_CLOSE_FIN)
+		return IW_TCP_FIN | (shut & IW_SHUT_WR ? IW_TCP_CLOSE : 0);
+	return 0;
+}
+
+/*
+ * Local: the kernel tells what happened to the other end. A RESET in the page counts once the other end is gone: SO_LINGER {1, 0}
+ * records it in advance (opts.c).
+ */
+static unsigned int eval_local(struct iw_stream *s, short bits)
+{
+	struct iw_page_end *me = iw_stream_end(s), *other = iw_stream_other(s);
+	uint32_t shut = atomic_load(&me->shut), oshut = atomic_load(&other->shut);
+	bool fin = oshut & IW_SHUT_WR, wr = shut & IW_SHUT_WR;
+
+	if (wr && (oshut & IW_SHUT_WR))
+		return IW_TCP_FIN | IW_TCP_CLOSE;
+	/* our own SHUT_RD together with one more shutdown hangs the carrier up as well */
+	if ((bits & POLLHUP) && ((oshut & IW_SHUT_CLOSED) || !((shut & IW_SHUT_RD) && (wr || (oshut & IW_SHUT_RD)))))
+		fin = true;
+	if (bits & POLLERR)
+		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
+	if ((bits & (POLLHUP | POLLERR)) && atomic_load(&me->close_state) == IW_CLOSE_RESET)
+		return reset_state(me, oshut & IW_SHUT_WR);
+	if (shut & IW_SHUT_RST)
+		return reset_state(me, true);
+	return (fin ? IW_TCP_FIN : 0) | (fin && wr ? IW_TCP_CLOSE : 0);
+}
+
+unsigned int iw_tcp_eval(struct iw_stream *s, short bits)
+{
+	return iw_stream_local(s) ? eval_local(s, bits) : eval_remote(iw_stream_end(s), bits);
+}
+
+int iw_tcp_take_error(struct iw_stream *s, unsigned int state)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	int err;
+
+	if (!(state & IW_TCP_ERR) || atomic_exchange(&me->err_taken, 1))
+		return 0;
+	if (state & IW_TCP_FIN)
+		return EPIPE;	/* a RST in CLOSE_WAIT */
+	err = (int)atomic_load(&me->close_errno);
+	return err > 0 && err < 4096 ? err : ECONNRESET;
+}
+
+static ssize_t fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	int err = errno;
+	uint32_t cs = atomic_load(&me->close_state);
+	unsigned int st;
+
+	if (n == 0 && cs == (iw_stream_local(s) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
+		return 0;
+	if (!iw_stream_verify(fd, s)) {
+		errno = err;
+		return n;
+	}
+	st = iw_tcp_eval(s, n < 0 ? POLLERR | POLLHUP : iw_carrier_bits(fd, 0));
+	if (!st && !iw_stream_local(s) && !(atomic_load(&me->shut) & IW_SHUT_RD)) {
+		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
+		st = iw_tcp_eval(s, 0);
+	}
+	errno = err;
+	if (st & IW_TCP_FIN)
+		return 0;
+	err = iw_tcp_take_error(s, st);
+	return err ? fail(err) : 0;
+}
+
+/* The kernel itself raises it: a send of nothing on an end that cannot send. */
+static void raise_sigpipe(int fd)
+{
+	if (IW_SYS(sendto, fd, "", 0, 0, NULL, 0) != -EPIPE)
+		IW_SYS(tgkill, IW_SYS(getpid), IW_SYS(gettid), SIGPIPE);
+}
+
+/*
+ * The other end of a local stream takes no more. TCP notices by the RST that its first octets cause, so one send still succeeds;
+ * after a mere SHUT_RD of the peer all of them do, and nobody reads them.
+ */
+static ssize_t send_lost(struct iw_stream *s, unsigned int st, size_t len)
+{
+	struct iw_page_end *other = iw_stream_other(s);
+
+	if (len > LOST_MAX)
+		len = LOST_MAX;
+	if ((st & IW_TCP_FIN) && len) {
+		atomic_fetch_or(&iw_stream_end(s)->shut, IW_SHUT_RST);
+		record_reset(other, IW_CLOSE_OPEN, ECONNRESET);	/* data for one that did SHUT_RDWR */
+	}
+	return (ssize_t)len;
+}
+
+ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	int err = errno;
+	unsigned int st;
+	short bits;
+
+	if (!iw_stream_verify(fd, s))
+		return fail(err);
+	bits = iw_carrier_bits(fd, 0);
+	if (bits & POLLERR) {
+		int e;
+		socklen_t l = sizeof(e);
+
+		IW_SYS(getsockopt, fd, SOL_SOCKET, SO_ERROR, &e, &l);	/* from now on the page says it */
+	}
+	st = iw_tcp_eval(s, bits | (err == ECONNRESET ? POLLERR : 0));
+	if (st & IW_TCP_RST) {
+		err = iw_tcp_take_error(s, st);
+		if (err && err != EPIPE)
+			return fail(err);
+	} else if (!(atomic_load(&me->shut) & IW_SHUT_WR)) {
+		if (iw_stream_local(s))
+			return send_lost(s, st, len);
+		record_reset(me, atomic_load(&me->close_state), st & IW_TCP_FIN ? EPIPE : ECONNRESET);
+		err = iw_tcp_take_error(s, iw_tcp_eval(s, 0));
+		if (err && err != EPIPE)
+			return fail(err);
+	}
+	if (!(flags & MSG_NOSIGNAL))
+		raise_sigpipe(fd);
+	return fail(EPIPE);
+}
+
+/* On a local stream with urgent data the carrier says POLLIN for the urgent octet alone; TCP does not. */
+static bool only_urgent(int fd)
+{
+	int inq = 0, mark = 0;
+
+	return IW_SYS(ioctl, fd, 0x541b /* FIONREAD */, &inq) == 0 && inq == 1 &&
+	       IW_SYS(ioctl, fd, 0x8905 /* SIOCATMARK */, &mark) == 0 && mark;
+}
+
+short iw_stream_fix_events(struct iw_stream *s, int fd, short ev)
+{
+	const short in = POLLIN | POLLRDNORM;
+	unsigned int st;
+
+	ev &= ~(POLLWRBAND | POLLRDBAND);
+	if ((ev & POLLPRI) && (ev & in) && !(ev & (POLLHUP | POLLRDHUP)) && only_urgent(fd))
+		ev &= ~in;
+	if (!(ev & (POLLHUP | POLLERR)))
+		return ev;
+	if (!iw_stream_verify(fd, s))
+		return ev;
+	st = iw_tcp_eval(s, ev);
+	if (st & IW_TCP_RST)
+		return (short)((ev & ~POLLERR) | POLLHUP | (st & IW_TCP_ERR ? POLLERR : 0));
+	ev &= ~POLLERR;
+	if (iw_stream_local(s)) {
+		uint32_t shut = atomic_load(&iw_stream_end(s)->shut);
+
+		if (!(shut & IW_SHUT_WR))
+			ev &= ~POLLHUP;
+	}
+	return ev;
+}
