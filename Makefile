@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A plain `make` bootstraps itself: autoconf, configure, build. Into build/plain, or with a sanitizer into a directory of its own:
 # SAN=address,undefined or SAN=thread. V=1 shows the commands, CI=1 makes warnings errors. New .c files are picked up by wildcard.
-ifneq ($(if $(MAKECMDGOALS),$(filter-out clean distclean format dist help,$(MAKECMDGOALS)),all),)
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean distclean format dist help demo,$(MAKECMDGOALS)),all),)
 include config.mk
 endif
 Q := $(if $(V),,@)
@@ -89,7 +89,8 @@ $(B)/tests/lib/echoer: STATIC = -static
 tests: all $(UNIT) $(DTEST) $(SOCK) $(APPS) $(TLIB)
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
-demo: all $(B)/tests/lib/ready
+# installs what is missing, then builds
+demo:
 	$(Q)tests/demo $(B)
 bench: all $(BENCH) $(B)/tests/lib/ready
 	$(Q)bench/run $(B)
