@@ -57,8 +57,10 @@ static void conn_free(struct conn *c)
 	/* an application's SO_LINGER must not make our close wait */
 	struct linger l = { .l_onoff = c->reset, .l_linger = 0 };
 
-	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
-	close(c->fd);
+	if (c->fd >= 0) {
+		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+		close(c->fd);
+	}
 	timer_stop(&c->timer);
 	work_cancel(&c->work);
 	txbuf_put(c->tx[0]);
@@ -422,9 +424,9 @@ int conn_open(struct conn *c, const struct iw_qp_param *p)
 /* ---- making one ---- */
 
 /* Options that the application may have set for itself and that would hold up or split FPDUs. */
-static void socket_prepare(int fd)
+void conn_prepare(struct conn *c)
 {
-	int one = 1, zero = 0, fl = fcntl(fd, F_GETFL);
+	int fd = c->fd, one = 1, zero = 0, fl = fcntl(fd, F_GETFL);
 
 	/* io_uring waits by itself only on sockets without O_NONBLOCK */
 	fcntl(fd, F_SETFL, fl & ~O_NONBLOCK);
@@ -453,7 +455,6 @@ int conn_create(int fd, struct rnic_pd *pd, const struct conn_ops *ops, void *ct
 	c->fd = fd;
 	c->ops = ops;
 	c->ctx = ctx;
-	socket_prepare(fd);
 	*out = c;
 	return 0;
 err_rx:
@@ -461,6 +462,12 @@ err_rx:
 err_conn:
 	free(c);
 	return ret;
+}
+
+void conn_unwrap(struct conn *c)
+{
+	c->fd = -1;
+	conn_abort(c);
 }
 
 struct rnic_qp *conn_qp(struct conn *c)

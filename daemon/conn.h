@@ -23,6 +23,8 @@ struct conn_ops {
 
 /* Takes over fd (a connected TCP socket). 0 or -errno (then fd stays the caller's). */
 int conn_create(int fd, struct rnic_pd *pd, const struct conn_ops *ops, void *ctx, struct conn **conn);
+/* Gives a conn up that was never started; the fd is the caller's again, untouched. */
+void conn_unwrap(struct conn *c);
 struct rnic_qp *conn_qp(struct conn *c);
 int conn_fd(const struct conn *c);
 

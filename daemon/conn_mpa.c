@@ -68,6 +68,7 @@ int conn_initiate(struct conn *c, const uint8_t *pd, size_t pd_len)
 
 	if (c->state != CONN_IDLE || pd_len > IW_MPA_PD_MAX - 4)
 		return -EINVAL;
+	conn_prepare(c);
 	c->initiator = true;
 	c->req = (struct iw_mpa_frame){
 		.rev = 2, .markers = conf.markers, .crc = conf.crc, .enhanced = 1, .p2p = 1, .rtr_write = 1, .rtr_read = 1,
@@ -148,6 +149,7 @@ int conn_respond(struct conn *c)
 {
 	if (c->state != CONN_IDLE)
 		return -EINVAL;
+	conn_prepare(c);
 	c->state = CONN_WAIT_REQUEST;
 	timer_start(&c->timer, conf.startup_timeout, startup_timeout);
 	conn_arm_recv(c);

@@ -61,6 +61,7 @@ struct conn {
 /* conn.c */
 void conn_fail(struct conn *c, int err);	/* the ULP hears closed(err) after this batch */
 void conn_finish(struct conn *c, bool reset);	/* no more I/O; freed when nothing is in flight */
+void conn_prepare(struct conn *c);		/* the socket, before the first octet */
 void conn_arm_recv(struct conn *c);
 void conn_sent(struct op *op, int res, bool more);
 int conn_open(struct conn *c, const struct iw_qp_param *p);	/* enter Full Operation */

@@ -93,5 +93,6 @@ void stream_option(struct stream *st, unsigned int end, int level, int optname);
 
 void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg);
 unsigned int stream_count(void);
+uint64_t stream_generation(void);	/* random, of this run of the daemon; stands in every iw_page */
 
 #endif

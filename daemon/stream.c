@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams: how they are made (carrier, segment, grant), found, shown and freed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "conf.h"
+#include "log.h"
+#include "stream_priv.h"
+
+#define BUCKETS		4096u
+#define CARRIER_BUF	(256 << 10)	/* SO_SNDBUF of both ends; the kernel clamps it to wmem_max */
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+struct user {
+	uint32_t uid;
+	unsigned int streams;
+	struct user *next;
+};
+
+static struct {
+	struct stream *all, *by_id[BUCKETS], *by_cookie[2][BUCKETS];
+	unsigned int count;
+	struct user *users;
+	uint64_t generation;
+} tab;
+
+const struct stream_cm_ops *stream_cm;
+
+uint64_t stream_generation(void)
+{
+	while (!tab.generation && getrandom(&tab.generation, sizeof(tab.generation), 0) < 0 && errno == EINTR)
+		;
+	return tab.generation;
+}
+
+/* ---- tables ---- */
+
+struct stream *stream_find(uint64_t id)
+{
+	struct stream *st;
+
+	for (st = tab.by_id[id % BUCKETS]; st; st = st->hnext) {
+		if (st->id == id)
+			return st->state == STREAM_DEAD ? NULL : st;
+	}
+	return NULL;
+}
+
+static uint64_t new_id(void)
+{
+	uint64_t id = 0;
+
+	while (!id || stream_find(id)) {
+		if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
+			id = 0;
+	}
+	return id;
+}
+
+void stream_hash_end(struct stream *st, unsigned int end)
+{
+	struct stream **b = &tab.by_cookie[end][st->end[end].cookie % BUCKETS];
+
+	st->end[end].hnext = *b;
+	*b = st;
+}
+
+static void unhash(struct stream *st)
+{
+	struct stream **p;
+
+	for (p = &tab.by_id[st->id % BUCKETS]; *p; p = &(*p)->hnext) {
+		if (*p == st) {
+			*p = st->hnext;
+			break;
+		}
+	}
+	for (unsigned int e = 0; e < 2; e++) {
+		for (p = &tab.by_cookie[e][st->end[e].cookie % BUCKETS]; *p; p = &(*p)->end[e].hnext) {
+			if (*p == st) {
+				*p = st->end[e].hnext;
+				break;
+			}
+		}
+	}
+	if (st->pprev) {
+		*st->pprev = st->next;
+		if (st->next)
+			st->next->pprev = st->pprev;
+		tab.count--;
+	}
+}
+
+struct stream *stream_next(const struct stream *st)
+{
+	return st ? st->next : tab.all;
+}
+
+int stream_count_user(uint32_t uid, int delta)
+{
+	struct user *u;
+
+	for (u = tab.users; u && u->uid != uid; u = u->next)
+		;
+	if (delta < 0) {
+		if (u)
+			u->streams--;
+		return 0;
+	}
+	if (!u) {
+		u = calloc(1, sizeof(*u));
+		if (!u)
+			return -ENOMEM;
+		u->uid = uid;
+		u->next = tab.users;
+		tab.users = u;
+	}
+	if (u->streams >= conf.max_streams)
+		return -EDQUOT;
+	u->streams++;
+	return 0;
+}
+
+/* ---- the end ---- */
+
+bool stream_busy(const struct stream *st)
+{
+	return st->d_rx.busy || st->d_tx.busy || st->d_poll.busy || st->t_rx.busy || st->t_tx.busy || st->watch_op.busy;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* An application's SO_LINGER must not make our close wait: { on, 0 } stays (a reset), the rest is switched off. */
+static void close_tcp(int *fd)
+{
+	struct linger l = { 0 };
+
+	if (*fd >= 0 && !tcp_linger0(*fd))
+		setsockopt(*fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	close_fd(fd);
+}
+
+static void stream_free(struct stream *st)
+{
+	unhash(st);
+	work_cancel(&st->work);
+	work_cancel(&st->end_work);
+	remote_free(st);
+	relay_free(st);
+	local_forget(st);
+	close_fd(&st->d);
+	close_tcp(&st->end[0].tcp);
+	close_tcp(&st->end[1].tcp);
+	close_fd(&st->segment);
+	if (st->page)
+		munmap(st->page, st->size);
+	for (unsigned int e = 0; e < 2; e++) {
+		if (st->end[e].counted)
+			stream_count_user(st->end[e].uid, -1);
+	}
+	free(st);
+}
+
+static void end_work(struct work *w)
+{
+	struct stream *st = container_of(w, struct stream, end_work);
+
+	if (st->d_drop && st->d >= 0 && !st->d_rx.busy && !st->d_tx.busy && !st->d_poll.busy)
+		close_fd(&st->d);
+	if (st->state != STREAM_DEAD || stream_busy(st))
+		return;
+	if (stream_cm && stream_cm->gone)
+		stream_cm->gone(st);
+	stream_free(st);
+}
+
+void stream_ended_op(struct stream *st)
+{
+	work_queue(&st->end_work, end_work);
+}
+
+void stream_kill(struct stream *st)
+{
+	if (st->state == STREAM_DEAD)
+		return;
+	st->state = STREAM_DEAD;
+	st->d_drop = true;
+	engine_cancel(&st->d_rx);
+	engine_cancel(&st->d_tx);
+	engine_cancel(&st->d_poll);
+	engine_cancel(&st->t_rx);
+	engine_cancel(&st->t_tx);
+	engine_cancel(&st->watch_op);
+	work_queue(&st->end_work, end_work);
+}
+
+/*
+ * The application goes on with its TCP socket, so its SO_LINGER stays as it is. Should ours be the last descriptor after all,
+ * a lingering close must not hold up the engine: a worker of the kernel does it.
+ */
+void stream_abandon(struct stream *st)
+{
+	struct io_uring_sqe *sqe;
+
+	if (st->state != STREAM_OFFERED)
+		return;
+	sqe = engine_sqe();
+	io_uring_prep_close(sqe, st->end[0].tcp);
+	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+	io_uring_sqe_set_data(sqe, NULL);
+	st->end[0].tcp = -1;
+	stream_kill(st);
+}
+
+/* ---- making one ---- */
+
+/* An abstract name, so that an image after exec knows the carrier by getsockname or getpeername. */
+static int name_socket(int fd, uint64_t id)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	uint64_t r;
+	int len;
+
+	if (getrandom(&r, sizeof(r), 0) != (ssize_t)sizeof(r))
+		return -EIO;
+	len = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "iwsock.%016llx.%016llx", (unsigned long long)id,
+		       (unsigned long long)r);
+	if (bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)))
+		return -errno;
+	return 0;
+}
+
+static int make_carrier(uint64_t id, int s[2])
+{
+	int size = CARRIER_BUF, ret;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s))
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		setsockopt(s[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+		ret = name_socket(s[i], id);
+		if (ret) {
+			close(s[0]);
+			close(s[1]);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static int make_segment(struct stream *st)
+{
+	size_t size = IW_PAGE_RINGS + 2 * (size_t)conf.ring_size;
+	int fd = memfd_create("iwsock", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	void *p;
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("iwsock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		int err = errno;
+
+		close(fd);
+		return -err;
+	}
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		close(fd);
+		return -ENOMEM;
+	}
+	st->segment = fd;
+	st->size = size;
+	st->page = p;
+	return 0;
+}
+
+static void fill_page(struct stream *st)
+{
+	struct iw_page *p = st->page;
+
+	p->magic = IW_PAGE_MAGIC;
+	p->version = IW_PAGE_VERSION;
+	p->stream_id = st->id;
+	p->size = st->size;
+	p->tx_len = p->rx_len = conf.ring_size;
+	p->generation = stream_generation();
+	p->end[0].local = st->end[0].tuple.local;
+	p->end[0].peer = st->end[0].tuple.peer;
+}
+
+static void fill_end(struct stream_end *e, const struct tuple *t, const struct stream_owner *o)
+{
+	e->tuple = *t;
+	e->pid = o->pid;
+	e->uid = o->uid;
+	e->fd = o->fd;
+	snprintf(e->program, sizeof(e->program), "%s", o->program ? o->program : "");
+}
+
+static void add_stream(struct stream *st)
+{
+	st->next = tab.all;
+	st->pprev = &tab.all;
+	if (st->next)
+		st->next->pprev = &st->next;
+	tab.all = st;
+	st->hnext = tab.by_id[st->id % BUCKETS];
+	tab.by_id[st->id % BUCKETS] = st;
+	stream_hash_end(st, 0);
+	tab.count++;
+}
+
+/* A socket whose cookie we cannot read would never be found again: that is an error like any other. */
+static int cookie_of(int fd, uint64_t *cookie)
+{
+	socklen_t len = sizeof(*cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) ? -errno : 0;
+}
+
+int stream_new(int tcp, const struct tuple *t, const struct stream_owner *o, bool client, struct stream_grant *g, struct stream **out)
+{
+	struct stream *st = calloc(1, sizeof(*st));
+	int s[2] = { -1, -1 }, seg = -1, ret;
+
+	if (!st)
+		return -ENOMEM;
+	st->d = st->segment = st->watch = st->end[0].tcp = st->end[1].tcp = -1;
+	ret = stream_count_user(o->uid, 1);
+	if (ret)
+		goto err;
+	fill_end(&st->end[0], t, o);
+	st->end[0].counted = true;
+	st->id = new_id();
+	st->client = client;
+	st->since_ms = engine_now_ms();
+	ret = make_carrier(st->id, s);
+	if (ret)
+		goto err;
+	st->d = s[1];
+	ret = make_segment(st);
+	if (!ret)
+		ret = cookie_of(s[0], &st->end[0].cookie);
+	if (!ret && client)
+		ret = local_prepare(st, s[0]);
+	if (!ret && (seg = fcntl(st->segment, F_DUPFD_CLOEXEC, 0)) < 0)
+		ret = -errno;
+	if (ret)
+		goto err;
+	fill_page(st);
+	st->end[0].tcp = tcp;
+	add_stream(st);
+	*g = (struct stream_grant){ .stream_id = st->id, .size = st->size, .carrier = s[0], .segment = seg };
+	*out = st;
+	return 0;
+err:
+	if (s[0] >= 0)
+		close(s[0]);
+	stream_free(st);
+	return ret == -ENFILE ? -EMFILE : ret;
+}
+
+int stream_offer(int tcp, const struct tuple *t, const struct stream_owner *o, struct stream_grant *g, struct stream **st)
+{
+	int ret = stream_new(tcp, t, o, true, g, st);
+
+	if (!ret)
+		(*st)->state = STREAM_OFFERED;
+	return ret;
+}
+
+void stream_commit(struct stream *st, int app_fd)
+{
+	if (st->state != STREAM_OFFERED)
+		return;
+	st->state = STREAM_HELD;
+	st->end[0].fd = app_fd;
+	hold_start(st);
+}
+
+int stream_claim(int tcp, const struct tuple *t, const struct stream_owner *o, struct stream_grant *g, struct stream **out)
+{
+	struct stream *st;
+	int ret = stream_new(tcp, t, o, false, g, &st);
+
+	if (ret)
+		return ret;
+	ret = remote_start(st, false);
+	if (ret) {
+		close(g->carrier);
+		close(g->segment);
+		st->end[0].tcp = -1;	/* stays the caller's */
+		stream_free(st);
+		return ret;
+	}
+	st->state = STREAM_STARTING;
+	*out = st;
+	return 0;
+}
+
+/* A held stream that cannot go on: both ends see a reset. */
+static void held_failed(struct stream *st, int ret)
+{
+	log_err("stream %016llx: %s", (unsigned long long)st->id, strerror(-ret));
+	carrier_reset(st, ECONNRESET);
+	tcp_reset_on_close(st->end[0].tcp);
+	stream_kill(st);
+}
+
+static void claimed_start(struct stream *st)
+{
+	int ret = remote_start(st, true);
+
+	if (ret)
+		held_failed(st, ret);
+}
+
+void stream_claimed(struct stream *st)
+{
+	if (st->state != STREAM_HELD)
+		return;
+	st->state = STREAM_STARTING;
+	local_forget(st);
+	hold_stop(st, claimed_start);
+}
+
+static void withdrawn_start(struct stream *st)
+{
+	int ret = relay_start(st);
+
+	if (ret)
+		held_failed(st, ret);
+}
+
+void stream_withdraw(struct stream *st, enum iw_reason reason)
+{
+	if (st->state != STREAM_HELD)
+		return;
+	st->state = STREAM_RELAY;
+	st->reason = reason;
+	local_forget(st);
+	hold_stop(st, withdrawn_start);
+}
+
+int stream_claim_local(struct stream *st, int tcp, const struct tuple *t, const struct stream_owner *o, struct stream_grant *g)
+{
+	int seg, ret;
+
+	if (st->state != STREAM_HELD)
+		return -ENOENT;
+	ret = stream_count_user(o->uid, 1);
+	if (ret)
+		return ret;
+	fill_end(&st->end[1], t, o);
+	st->end[1].counted = true;
+	ret = cookie_of(st->d, &st->end[1].cookie);
+	seg = ret ? -1 : fcntl(st->segment, F_DUPFD_CLOEXEC, 0);
+	if (!ret && seg < 0)
+		ret = -errno;
+	if (!ret)
+		ret = local_start(st);
+	if (ret) {
+		if (seg >= 0)
+			close(seg);
+		st->end[1].counted = false;
+		st->end[1].cookie = 0;
+		stream_count_user(o->uid, -1);
+		return ret;
+	}
+	stream_hash_end(st, 1);
+	st->page->end[1].local = t->local;
+	st->page->end[1].peer = t->peer;
+	st->page->flags |= IW_PAGE_LOCAL;
+	st->end[1].tcp = tcp;
+	st->state = STREAM_LOCAL;
+	*g = (struct stream_grant){
+		.stream_id = st->id, .size = st->size, .carrier = st->d, .segment = seg, .end = 1, .flags = IW_PAGE_LOCAL,
+	};
+	st->d = -1;
+	hold_stop(st, NULL);
+	return 0;
+}
+
+int stream_open(int carrier, struct stream_grant *g)
+{
+	uint64_t cookie;
+	int ret = cookie_of(carrier, &cookie);
+
+	if (ret)
+		return ret;
+	for (unsigned int e = 0; e < 2; e++) {
+		for (struct stream *st = tab.by_cookie[e][cookie % BUCKETS]; st; st = st->end[e].hnext) {
+			if (st->end[e].cookie != cookie || st->state == STREAM_DEAD)
+				continue;
+			*g = (struct stream_grant){
+				.stream_id = st->id, .size = st->size, .carrier = -1, .end = e, .flags = st->page->flags,
+				.segment = fcntl(st->segment, F_DUPFD_CLOEXEC, 0),
+			};
+			return g->segment < 0 ? -errno : 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* ---- looking at streams ---- */
+
+uint64_t stream_id(const struct stream *st)
+{
+	return st->id;
+}
+
+enum stream_state stream_state(const struct stream *st)
+{
+	return st->state;
+}
+
+const struct tuple *stream_tuple(const struct stream *st)
+{
+	return &st->end[0].tuple;
+}
+
+int stream_tcp(const struct stream *st, unsigned int end)
+{
+	return end < 2 && st->state != STREAM_DEAD ? st->end[end].tcp : -1;
+}
+
+void *stream_cm_data(struct stream *st)
+{
+	return st->cm_data;
+}
+
+void stream_set_cm_data(struct stream *st, void *p)
+{
+	st->cm_data = p;
+}
+
+void stream_option(struct stream *st, unsigned int end, int level, int optname)
+{
+	static const int one = 1, zero = 0;
+	int tcp = stream_tcp(st, end);
+
+	if (tcp < 0 || !st->remote)
+		return;
+	/* these would hold up FPDUs; SO_LINGER is looked up when the application closes */
+	if (level == IPPROTO_TCP && optname == TCP_CORK)
+		setsockopt(tcp, level, optname, &zero, sizeof(zero));
+	else if ((level == IPPROTO_TCP && optname == TCP_NODELAY) || (level == SOL_SOCKET && optname == SO_RCVLOWAT))
+		setsockopt(tcp, level, optname, &one, sizeof(one));
+}
+
+struct iw_page_end *stream_page_end(struct stream *st)
+{
+	return &st->page->end[0];
+}
+
+static void fill_info(const struct stream *st, unsigned int e, struct stream_info *i)
+{
+	const struct stream_end *end = &st->end[e];
+
+	*i = (struct stream_info){
+		.id = st->id, .state = st->state, .tuple = end->tuple, .client = e ? false : st->client, .pid = end->pid,
+		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = st->tx_bytes, .rx_bytes = st->rx_bytes,
+		.since_ms = st->since_ms, .qp = *remote_stat(st),
+	};
+	memcpy(i->program, end->program, sizeof(i->program));
+}
+
+/* A local pair is shown twice, once for each application. */
+void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg)
+{
+	struct stream_info info;
+
+	for (struct stream *st = tab.all; st; st = st->next) {
+		fill_info(st, 0, &info);
+		fn(arg, &info);
+		if (st->state != STREAM_LOCAL)
+			continue;
+		fill_info(st, 1, &info);
+		fn(arg, &info);
+	}
+}
+
+unsigned int stream_count(void)
+{
+	return tab.count;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pair of applications of this host holds both ends of the carrier; we only have to learn that one of them was closed.
+ * An epoll set that we filled while we had the ends does not keep them open, and the kernel takes an end out of it when
+ * its last holder closes: then the set has fewer than two entries left (fdinfo lists them). What wakes us is the hang-up
+ * that this causes at the other end. When both ends are closed at the same moment there is nobody left to wake us, so the
+ * sets are also looked through from time to time. Nothing but our own book-keeping waits for that.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "stream_priv.h"
+
+#define SWEEP_MS	2000u
+#define SWEEP_MAX	256u	/* sets looked at per round */
+
+static struct timer sweep_timer;
+static uint64_t sweep_id;	/* where the next round starts */
+static unsigned int nlocal;
+
+int local_prepare(struct stream *st, int a)
+{
+	struct epoll_event e = { .events = EPOLLET | EPOLLHUP };
+
+	st->watch = epoll_create1(EPOLL_CLOEXEC);
+	if (st->watch < 0)
+		return -errno;
+	if (epoll_ctl(st->watch, EPOLL_CTL_ADD, a, &e) || epoll_ctl(st->watch, EPOLL_CTL_ADD, st->d, &e))
+		return -errno;	/* stream_free() closes it */
+	return 0;
+}
+
+void local_forget(struct stream *st)
+{
+	if (st->watch >= 0)
+		close(st->watch);
+	st->watch = -1;
+}
+
+/* Both ends still open? Without /proc a hang-up has to do. */
+static bool both_open(int watch, bool hup)
+{
+	char path[40], text[1024];
+	unsigned int n = 0;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", watch);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return !hup;
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len < 0)
+		return !hup;
+	text[len] = 0;
+	for (const char *p = text; (p = strstr(p, "tfd:")); p++)
+		n++;
+	return n == 2;
+}
+
+static void local_check(struct stream *st)
+{
+	struct epoll_event e[2];
+	bool hup = epoll_wait(st->watch, e, 2, 0) > 0;
+
+	if (both_open(st->watch, hup))
+		return;
+	nlocal--;
+	/* the two witnesses know nothing of what the applications said: no FIN, no TIME-WAIT */
+	tcp_reset_on_close(st->end[0].tcp);
+	tcp_reset_on_close(st->end[1].tcp);
+	stream_kill(st);
+}
+
+static void watch_arm(struct stream *st);
+
+static void watch_woken(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, watch_op);
+
+	if (st->state != STREAM_LOCAL) {
+		stream_ended_op(st);
+		return;
+	}
+	if (!more && res >= 0)
+		watch_arm(st);	/* first, so that nothing happens between the look and the wait */
+	local_check(st);
+}
+
+static void watch_arm(struct stream *st)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	st->watch_op.fn = watch_woken;
+	io_uring_prep_poll_multishot(sqe, st->watch, POLLIN);
+	engine_submit(sqe, &st->watch_op);
+}
+
+static void sweep(struct timer *t)
+{
+	struct stream *st = sweep_id ? stream_find(sweep_id) : NULL, *next;
+	unsigned int n = 0;
+
+	if (!st)
+		st = stream_next(NULL);
+	for (; st && n < SWEEP_MAX; st = next, n++) {
+		next = stream_next(st);
+		if (st->state == STREAM_LOCAL)
+			local_check(st);
+	}
+	sweep_id = st ? stream_id(st) : 0;
+	if (nlocal)
+		timer_start(&sweep_timer, SWEEP_MS, sweep);
+}
+
+int local_start(struct stream *st)
+{
+	if (st->watch < 0)
+		return -EINVAL;
+	watch_arm(st);
+	nlocal++;
+	if (!sweep_timer.due)
+		timer_start(&sweep_timer, SWEEP_MS, sweep);
+	return 0;
+}
