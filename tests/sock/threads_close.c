@@ -8,13 +8,13 @@ static _Atomic int ready;
 static void *in_poll(void *arg)
 {
 	ready = 1;
-	say("poll %d", t_poll(sock, POLLIN, 300));
-	return NULL;
+	return (void *)(long)t_poll(sock, POLLIN, 300);
 }
 
 static void server(int fd)
 {
 	pthread_t a;
+	void *r;
 
 	sock = fd;
 	must(!pthread_create(&a, NULL, in_poll, NULL));
@@ -22,7 +22,8 @@ static void server(int fd)
 		t_nap(1);
 	t_nap(50);
 	step("close", close(fd));
-	must(!pthread_join(a, NULL));
+	must(!pthread_join(a, &r));
+	say("poll %ld", (long)r);
 }
 
 static void client(int fd)
