@@ -5,15 +5,13 @@
 
 #include "stream.h"
 
-/* A process that talks to us (ctl.c): one per control socket connection. */
+/* A process that talks to us (ctl.c): one per control socket connection. The rest is connection management's own. */
 struct client {
 	pid_t pid;
 	uint32_t uid;
 	char program[64];
 	struct iw_proc *proc;		/* shared page with its intents */
-	void *plain;			/* its plain connections, by conn_id (for iwctl) */
-	void *listeners;
-	void *pending;			/* requests that wait for an answer */
+	struct client_priv *priv;
 };
 
 /* Start: control socket RUNDIR/ctl.sock (or the one systemd passed), control port, peers page. 0 or -errno (logged). */
@@ -28,6 +26,7 @@ int peers_fd(void);
 void peers_publish(const uint8_t ip[16], enum iw_peer_state state, enum iw_reason reason, unsigned int ttl_ms);
 
 /* For iwctl. */
+
 struct peer_info {
 	uint8_t ip[16];
 	enum iw_peer_state state;

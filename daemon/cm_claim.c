@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+/* Claims: the server's side of a set-up, and the question "is this connection offered?" at the client's side. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cm_priv.h"
+
+#define POLL_MS 2u	/* intents are counters in shared memory: nobody tells when one ends */
+
+static struct list waiting = { &waiting, &waiting };	/* claims that met no offer, but an open intent */
+
+/* ---- intents ---- */
+
+static unsigned int intents_bucket(unsigned int b, bool give_up)
+{
+	unsigned int sum = 0;
+
+	list_each(n, nxt, &clients) {
+		struct client *c = client_of(n);
+		uint32_t v;
+
+		if (!c->proc)
+			continue;
+		v = atomic_load_explicit(&c->proc->intent[b], memory_order_relaxed);
+		if (!v)
+			c->priv->stuck[b] = 0;
+		if (v == c->priv->stuck[b])
+			continue;
+		sum++;
+		if (give_up)
+			c->priv->stuck[b] = v;
+	}
+	return sum;
+}
+
+/*
+ * Clients with an open intent for dst. give_up: a claim waited for them in vain; they count again when their counters
+ * have changed, so that a stopped or hostile process delays one accept, not all.
+ */
+unsigned int intents_open(const struct iw_addr *dst, bool give_up)
+{
+	static const uint8_t any4[16] = { [10] = 0xff, [11] = 0xff }, any6[16];
+	unsigned int sum = intents_bucket(iw_addr_hash(dst->ip, dst->port) % IW_INTENTS, give_up);
+
+	if (addr_is_local(dst->ip)) {	/* connect to the unspecified address means this host */
+		sum += intents_bucket(iw_addr_hash(any4, dst->port) % IW_INTENTS, give_up);
+		sum += intents_bucket(iw_addr_hash(any6, dst->port) % IW_INTENTS, give_up);
+	}
+	return sum;
+}
+
+/* ---- the question ---- */
+
+void claim_cancel(struct claim *cl)
+{
+	if (!cl->waiting)
+		return;
+	cl->waiting = false;
+	list_del(&cl->node);
+	timer_stop(&cl->timer);
+	timer_stop(&cl->poll);
+}
+
+static void claim_no(struct claim *cl, enum iw_reason reason)
+{
+	claim_cancel(cl);
+	refused_add(&cl->t, reason);
+	cl->fn(cl, NULL, reason);
+}
+
+static void claim_late(struct timer *t)
+{
+	struct claim *cl = container_of(t, struct claim, timer);
+
+	intents_open(&cl->t.peer, true);
+	claim_no(cl, IW_REASON_TIMEOUT);
+}
+
+static void claim_poll(struct timer *t)
+{
+	struct claim *cl = container_of(t, struct claim, poll);
+
+	if (!intents_open(&cl->t.peer, false))
+		claim_no(cl, IW_REASON_TUPLE_UNKNOWN);
+	else
+		timer_start(t, POLL_MS, claim_poll);
+}
+
+static void claim_wait(struct claim *cl, struct list *head)
+{
+	list_del(&cl->node);
+	list_add_tail(head, &cl->node);
+	timer_stop(&cl->poll);
+	if (head == &waiting)
+		timer_start(&cl->poll, POLL_MS, claim_poll);
+}
+
+/* Answer if it can be answered, else wait at the right place. */
+static void claim_look(struct claim *cl)
+{
+	enum iw_reason reason = refused_find(&cl->t);
+	struct offer *o = offer_find(&cl->t);
+
+	if (reason) {
+		claim_cancel(cl);
+		cl->fn(cl, NULL, reason);
+	} else if (o && o->state == OFFER_HELD) {
+		claim_cancel(cl);
+		cl->fn(cl, o, IW_REASON_ACCELERATED);
+	} else if (o) {
+		claim_wait(cl, &o->claims);
+	} else if (intents_open(&cl->t.peer, false)) {
+		claim_wait(cl, &waiting);
+	} else {
+		claim_no(cl, IW_REASON_TUPLE_UNKNOWN);
+	}
+}
+
+void claim_ask(struct claim *cl, unsigned int wait_ms)
+{
+	list_init(&cl->node);
+	cl->waiting = true;
+	timer_start(&cl->timer, wait_ms, claim_late);
+	claim_look(cl);
+}
+
+void claims_settle(struct offer *o, enum iw_reason reason)
+{
+	struct list claims;
+
+	list_init(&claims);
+	while (!list_empty(&o->claims)) {
+		struct list *n = o->claims.next;
+
+		list_del(n);
+		list_add_tail(&claims, n);
+	}
+	while (!list_empty(&claims)) {	/* o may be freed by the first answer */
+		struct claim *cl = list_entry(claims.next, struct claim, node);
+
+		list_del(&cl->node);
+		if (reason)
+			claim_no(cl, reason);
+		else
+			claim_look(cl);
+	}
+}
+
+void claims_recheck(void)
+{
+	struct list claims;
+
+	list_init(&claims);
+	while (!list_empty(&waiting)) {
+		struct list *n = waiting.next;
+
+		list_del(n);
+		list_add_tail(&claims, n);
+	}
+	while (!list_empty(&claims)) {
+		struct claim *cl = list_entry(claims.next, struct claim, node);
+
+		list_del(&cl->node);
+		claim_look(cl);
+	}
+}
+
+/* ---- CLAIM of a server of this host ---- */
+
+struct server_claim {
+	struct cm_req req;
+	struct claim local;		/* the client is a process of this host */
+	struct sess_ask remote;
+	struct tuple t;
+	struct stream_owner owner;
+	char program[64];
+	uint64_t conn_id;
+	int tcp, fd;
+};
+
+static void server_free(struct server_claim *s)
+{
+	req_end(&s->req);
+	if (s->tcp >= 0)
+		close(s->tcp);
+	free(s);
+}
+
+static void server_plain(struct server_claim *s, enum iw_reason reason)
+{
+	if (s->req.client)
+		plain_record(s->req.client, s->conn_id, &s->t, false, s->fd, reason);
+	req_plain(&s->req, reason);
+	server_free(s);
+}
+
+static void server_stream(struct server_claim *s, struct stream_grant *g)
+{
+	s->tcp = -1;
+	reason_add(IW_REASON_ACCELERATED, false);
+	req_stream(&s->req, g);
+	close(g->carrier);
+	close(g->segment);
+	server_free(s);
+}
+
+static enum iw_reason error_reason(int err)
+{
+	return err == -EDQUOT ? IW_REASON_QUOTA : IW_REASON_RESOURCES;
+}
+
+static void local_answered(struct claim *cl, struct offer *o, enum iw_reason reason)
+{
+	struct server_claim *s = container_of(cl, struct server_claim, local);
+	struct stream_grant g;
+	int ret;
+
+	if (!o) {
+		server_plain(s, reason);
+		return;
+	}
+	if (!s->req.client) {	/* the server died: the client's connection goes the way of TCP */
+		offer_withdraw(o, IW_REASON_UNCLAIMED);
+		server_free(s);
+		return;
+	}
+	ret = stream_claim_local(o->st, s->tcp, &s->t, &s->owner, &g);
+	if (ret) {
+		offer_withdraw(o, error_reason(ret));
+		server_plain(s, error_reason(ret));
+		return;
+	}
+	reason_add(IW_REASON_ACCELERATED, true);
+	offer_done(o);
+	server_stream(s, &g);
+}
+
+/* Yes means: the client's daemon holds on until we confirm. Only when everything is ready for MPA do we. */
+static void remote_answered(struct sess_ask *q, bool yes, enum iw_reason reason)
+{
+	struct server_claim *s = container_of(q, struct server_claim, remote);
+	struct stream_grant g;
+	struct stream *st;
+	int ret;
+
+	if (!yes) {
+		server_plain(s, reason);
+		return;
+	}
+	if (!s->req.client || !sess_can_confirm(&s->t)) {
+		sess_confirm(&s->t, false, IW_REASON_UNCLAIMED);
+		server_plain(s, IW_REASON_DAEMON_GONE);
+		return;
+	}
+	ret = stream_claim(s->tcp, &s->t, &s->owner, &g, &st);
+	if (ret) {
+		log_warn("no stream for %s (pid %d): %s", tuple_text(&s->t), (int)s->owner.pid, strerror(-ret));
+		sess_confirm(&s->t, false, error_reason(ret));
+		server_plain(s, error_reason(ret));
+		return;
+	}
+	sess_confirm(&s->t, true, IW_REASON_ACCELERATED);
+	server_stream(s, &g);
+}
+
+static enum iw_reason server_check(struct server_claim *s)
+{
+	enum iw_reason reason = sock_check(s->tcp);
+
+	if (reason)
+		return reason;
+	if (sock_name(s->tcp, &s->t.local, false) || sock_name(s->tcp, &s->t.peer, true))
+		return IW_REASON_NOT_STREAM;
+	/* octets have come or gone: the client does not hold back, so it did not offer */
+	return sock_state(s->tcp) == TCP_ESTABLISHED && sock_unused(s->tcp) ? IW_REASON_ACCELERATED : IW_REASON_TUPLE_UNKNOWN;
+}
+
+int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd)
+{
+	struct server_claim *s = calloc(1, sizeof(*s));
+	enum iw_reason reason;
+
+	if (!s || req_begin(&s->req, c, &m->h)) {
+		free(s);
+		close(fd);
+		return -EPROTO;
+	}
+	s->tcp = fd;
+	s->fd = m->fd;
+	s->conn_id = m->conn_id;
+	memcpy(s->program, c->program, sizeof(s->program));
+	s->owner = (struct stream_owner){ .pid = c->pid, .uid = c->uid, .fd = m->fd, .program = s->program };
+	reason = server_check(s);
+	if (reason) {
+		server_plain(s, reason);
+		return 0;
+	}
+	if (addr_is_local(s->t.peer.ip)) {
+		s->local.t = tuple_mirror(&s->t);
+		s->local.fn = local_answered;
+		claim_ask(&s->local, conf.answer_timeout);
+		return 0;
+	}
+	s->remote.type = IW_SM_CLAIM;
+	s->remote.a = s->t.local;
+	s->remote.b = s->t.peer;
+	memcpy(s->remote.src, s->t.local.ip, 16);
+	s->remote.fn = remote_answered;
+	sess_ask(&s->remote, &s->t.peer, conf.answer_timeout);
+	return 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Doubly linked intrusive lists and chained hash tables, as connection management uses them. */
+#ifndef IWARPD_CM_LIST_H
+#define IWARPD_CM_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {			/* a head, or a node in one; a node that is in no list points to itself */
+	struct list *next, *prev;
+};
+
+static inline void list_init(struct list *l)
+{
+	l->next = l->prev = l;
+}
+
+static inline bool list_empty(const struct list *l)
+{
+	return l->next == l;
+}
+
+static inline void list_add_tail(struct list *head, struct list *n)
+{
+	n->next = head;
+	n->prev = head->prev;
+	head->prev->next = n;
+	head->prev = n;
+}
+
+/* Harmless for a node that is in no list. */
+static inline void list_del(struct list *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	list_init(n);
+}
+
+#define list_entry(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+/* The body may remove the current node, no other. */
+#define list_each(pos, nxt, head) \
+	for (struct list *pos = (head)->next, *nxt = pos->next; pos != (head); pos = nxt, nxt = pos->next)
+
+#endif

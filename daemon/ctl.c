@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: MIT
+/* Clients: the control socket, one connection per process that loaded the library, requests in, replies out. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "cm_priv.h"
+
+#define MAX_FDS		2
+#define MAX_REQS	64u	/* of one client at a time */
+
+struct conn_client {		/* a client as the control socket knows it */
+	struct client c;
+	struct client_priv p;
+	int fd;
+	struct op recv;
+	bool hello, dead;
+	struct msghdr msg;
+	struct iovec iov;
+	_Alignas(8) uint8_t buf[IW_CTL_MAX];
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(MAX_FDS * sizeof(int))];
+	} control;
+};
+
+struct list clients = { &clients, &clients };
+static unsigned int nclients;
+static struct {
+	int fd;
+	struct op op;
+	struct timer retry;
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+} ctl = { .fd = -1 };
+
+unsigned int client_count(void)
+{
+	return nclients;
+}
+
+static struct conn_client *full(struct client *c)
+{
+	return container_of(c, struct conn_client, c);
+}
+
+/* ---- life of a client ---- */
+
+static void client_free(struct conn_client *cc)
+{
+	if (cc->c.proc)
+		munmap(cc->c.proc, IW_PAGE_SIZE);
+	close(cc->fd);
+	free(cc);
+}
+
+/* Everything of the client goes at once; its memory when the last receive has come back. */
+static void client_drop(struct conn_client *cc)
+{
+	if (cc->dead)
+		return;
+	cc->dead = true;
+	list_del(&cc->p.node);
+	nclients--;
+	log_debug("client pid %d (%s) gone", (int)cc->c.pid, cc->c.program);
+	cm_client_gone(&cc->c);
+	shutdown(cc->fd, SHUT_RDWR);
+	engine_cancel(&cc->recv);
+	if (!cc->recv.busy)
+		client_free(cc);
+}
+
+void ctl_reply(struct client *c, void *msg, const int *fds, unsigned int nfds)
+{
+	struct conn_client *cc = full(c);
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(MAX_FDS * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { msg, ((struct iw_ctl_hdr *)msg)->len };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (cc->dead)
+		return;
+	if (nfds) {
+		mh.msg_control = control.room;
+		mh.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		control.h.cmsg_level = SOL_SOCKET;
+		control.h.cmsg_type = SCM_RIGHTS;
+		control.h.cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(&control.h), fds, nfds * sizeof(int));
+	}
+	if (sendmsg(cc->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return;
+	if (errno == EAGAIN)
+		log_warn("pid %d (%s) does not read its replies; closed", (int)c->pid, c->program);
+	shutdown(cc->fd, SHUT_RDWR);	/* the receive sees the end and drops the client: not here, callers still use it */
+}
+
+/* ---- requests ---- */
+
+int req_begin(struct cm_req *r, struct client *c, const struct iw_ctl_hdr *h)
+{
+	if (c->priv->nreqs >= MAX_REQS) {
+		log_warn("pid %d (%s) has %u requests open; closed", (int)c->pid, c->program, c->priv->nreqs);
+		return -EDQUOT;
+	}
+	c->priv->nreqs++;
+	r->client = c;
+	r->seq = h->seq;
+	r->type = h->type;
+	list_add_tail(&c->priv->reqs, &r->node);
+	return 0;
+}
+
+void req_end(struct cm_req *r)
+{
+	if (!r->client)
+		return;
+	r->client->priv->nreqs--;
+	list_del(&r->node);
+	r->client = NULL;
+}
+
+void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id)
+{
+	struct iw_ctl_ack m;
+
+	if (!r->client)
+		return;
+	iw_ctl_init(&m, IW_CTL_ACK, r->seq);
+	m.result = reason != IW_REASON_ACCELERATED;
+	m.reason = reason;
+	m.id = id;
+	ctl_reply(r->client, &m, NULL, 0);
+	req_end(r);
+}
+
+void req_plain(struct cm_req *r, enum iw_reason reason)
+{
+	struct iw_ctl_stream m;
+
+	if (!r->client)
+		return;
+	iw_ctl_init(&m, IW_CTL_STREAM, r->seq);
+	m.result = 1;
+	m.reason = reason;
+	ctl_reply(r->client, &m, NULL, 0);
+	req_end(r);
+}
+
+void req_stream(struct cm_req *r, const struct stream_grant *g)
+{
+	struct iw_ctl_stream m;
+	int fds[2] = { g->carrier, g->segment };
+
+	if (!r->client)
+		return;
+	iw_ctl_init(&m, IW_CTL_STREAM, r->seq);
+	m.stream_id = g->stream_id;
+	m.size = g->size;
+	m.end = g->end;
+	m.flags = g->flags;
+	grant_add(r->client, g->stream_id, g->end);
+	if (g->carrier < 0)
+		ctl_reply(r->client, &m, &g->segment, 1);
+	else
+		ctl_reply(r->client, &m, fds, 2);
+	req_end(r);
+}
+
+/* ---- the first message ---- */
+
+static int proc_page(struct client *c)
+{
+	int fd = memfd_create("iwsock-process", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *p;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, IW_PAGE_SIZE) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		goto fail;
+	p = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		goto fail;
+	c->proc = p;
+	c->proc->magic = IW_PROC_MAGIC;
+	c->proc->version = 1;
+	return fd;
+fail:
+	close(fd);
+	return -ENOMEM;
+}
+
+static void hello_refuse(struct conn_client *cc, uint32_t seq, enum iw_reason reason)
+{
+	struct iw_ctl_hello_ack m;
+
+	iw_ctl_init(&m, IW_CTL_HELLO_ACK, seq);
+	m.result = reason;
+	m.answer_ms = conf.answer_timeout;
+	m.generation = daemon_generation();
+	ctl_reply(&cc->c, &m, NULL, 0);
+}
+
+static int hello(struct conn_client *cc, const struct iw_ctl_hello *h)
+{
+	struct iw_ctl_hello_ack m;
+	int fds[2];
+
+	snprintf(cc->c.program, sizeof(cc->c.program), "%s", h->program);
+	fds[0] = proc_page(&cc->c);
+	fds[1] = peers_fd();
+	if (fds[0] < 0) {
+		hello_refuse(cc, h->h.seq, IW_REASON_QUOTA);
+		return 0;
+	}
+	cc->hello = true;
+	iw_ctl_init(&m, IW_CTL_HELLO_ACK, h->h.seq);
+	m.answer_ms = conf.answer_timeout;
+	m.generation = daemon_generation();
+	ctl_reply(&cc->c, &m, fds, 2);
+	close(fds[0]);
+	log_debug("client pid %d uid %u (%s)", (int)cc->c.pid, cc->c.uid, cc->c.program);
+	return 0;
+}
+
+/* ---- receiving ---- */
+
+static void client_recv(struct conn_client *cc);
+
+static unsigned int take_fds(struct conn_client *cc, int fds[MAX_FDS])
+{
+	unsigned int n = 0;
+
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(&cc->msg); h; h = CMSG_NXTHDR(&cc->msg, h)) {
+		size_t k;
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		k = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < k; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
+			if (n < MAX_FDS)
+				fds[n++] = fd;
+			else
+				close(fd);
+		}
+	}
+	return n;
+}
+
+/* 0, or -EPROTO with the reason logged. Takes fd. */
+static int client_message(struct conn_client *cc, size_t len, int *fds, unsigned int nfds)
+{
+	const struct iw_ctl_hdr *h = (const void *)cc->buf;
+	int ret;
+
+	if (cc->msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+		log_warn("pid %d sent %s; closed", (int)cc->c.pid,
+			 cc->msg.msg_flags & MSG_TRUNC ? "an oversized message" : "too many descriptors");
+		return -EPROTO;
+	}
+	ret = iw_ctl_check(cc->buf, len, nfds, 1);
+	if (ret == -EPROTONOSUPPORT && !cc->hello)
+		hello_refuse(cc, len >= sizeof(*h) ? h->seq : 0, IW_REASON_VERSION);
+	if (ret) {
+		log_warn("pid %d (%s) sent a malformed message (%zu octets, type %u); closed", (int)cc->c.pid, cc->c.program, len,
+			 len >= sizeof(*h) ? h->type : 0);
+		return -EPROTO;
+	}
+	if ((h->type == IW_CTL_HELLO) == cc->hello) {
+		log_warn("pid %d sent %s out of order; closed", (int)cc->c.pid, iw_ctl_name(h->type));
+		return -EPROTO;
+	}
+	if (h->type == IW_CTL_HELLO)
+		return hello(cc, (const void *)cc->buf);
+	ret = cm_message(&cc->c, cc->buf, nfds ? fds[0] : -1);
+	if (nfds)
+		fds[0] = -1;
+	return ret;
+}
+
+static void client_received(struct op *op, int res, bool more)
+{
+	struct conn_client *cc = container_of(op, struct conn_client, recv);
+	int fds[MAX_FDS] = { -1, -1 };
+	unsigned int nfds = res >= 0 ? take_fds(cc, fds) : 0;
+	int ret = res;
+
+	if (cc->dead)
+		goto out;
+	if (res == -EINTR || res == -EAGAIN)
+		ret = 0;
+	else if (res <= 0)
+		ret = -ENOTCONN;
+	else
+		ret = client_message(cc, (size_t)res, fds, nfds);
+out:
+	for (unsigned int i = 0; i < nfds; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	if (cc->dead)
+		client_free(cc);
+	else if (ret < 0)
+		client_drop(cc);
+	else
+		client_recv(cc);
+}
+
+static void client_recv(struct conn_client *cc)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	cc->iov = (struct iovec){ cc->buf, sizeof(cc->buf) };
+	cc->msg = (struct msghdr){
+		.msg_iov = &cc->iov, .msg_iovlen = 1, .msg_control = &cc->control, .msg_controllen = sizeof(cc->control),
+	};
+	cc->recv.fn = client_received;
+	io_uring_prep_recvmsg(sqe, cc->fd, &cc->msg, MSG_CMSG_CLOEXEC);
+	engine_submit(sqe, &cc->recv);
+}
+
+static void client_new(int fd)
+{
+	struct conn_client *cc = calloc(1, sizeof(*cc));
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (!cc || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
+		free(cc);
+		close(fd);
+		return;
+	}
+	cc->fd = fd;
+	cc->c.pid = cred.pid;
+	cc->c.uid = cred.uid;
+	cc->c.priv = &cc->p;
+	cc->p.self = &cc->c;
+	list_init(&cc->p.reqs);
+	list_init(&cc->p.offers);
+	list_init(&cc->p.listeners);
+	list_init(&cc->p.plain);
+	list_init(&cc->p.grants);
+	list_add_tail(&clients, &cc->p.node);
+	nclients++;
+	client_recv(cc);
+}
+
+/* ---- the socket ---- */
+
+static void ctl_accept(void);
+
+static void ctl_retry(struct timer *t)
+{
+	ctl_accept();
+}
+
+static void ctl_accepted(struct op *op, int res, bool more)
+{
+	if (ctl.fd < 0) {
+		if (res >= 0)
+			close(res);
+		return;
+	}
+	if (res >= 0) {
+		client_new(res);
+	} else if (res == -EMFILE || res == -ENFILE || res == -ENOMEM || res == -ENOBUFS) {
+		log_warn("cannot accept a client: %s", strerror(-res));
+		timer_start(&ctl.retry, 100, ctl_retry);
+		return;
+	} else if (res == -EINVAL || res == -ECANCELED) {
+		return;
+	}
+	ctl_accept();
+}
+
+static void ctl_accept(void)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	ctl.op.fn = ctl_accepted;
+	io_uring_prep_accept(sqe, ctl.fd, NULL, NULL, SOCK_CLOEXEC);
+	engine_submit(sqe, &ctl.op);
+}
+
+static int ctl_bind(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int ret;
+
+	ret = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/%s", conf.rundir, IW_CTL_SOCK);
+	if (ret < 0 || (size_t)ret >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(ctl.path, sa.sun_path);
+	ctl.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (ctl.fd < 0)
+		return -errno;
+	unlink(sa.sun_path);		/* stale: main.c holds the lock of the run directory */
+	if (bind(ctl.fd, (void *)&sa, sizeof(sa)) || chmod(sa.sun_path, 0666) || listen(ctl.fd, 512)) {
+		ret = -errno;
+		close(ctl.fd);
+		ctl.fd = -1;
+		return ret;
+	}
+	return 0;
+}
+
+int ctl_start(void)
+{
+	char **names = NULL;
+	int n = sd_listen_fds_with_names(0, &names), ret = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (ctl.fd < 0 && !strcmp(names[i], "ctl") &&
+		    sd_is_socket(SD_LISTEN_FDS_START + i, AF_UNIX, SOCK_SEQPACKET, 1) > 0)
+			ctl.fd = SD_LISTEN_FDS_START + i;
+		free(names[i]);
+	}
+	free(names);
+	if (ctl.fd < 0)
+		ret = ctl_bind();
+	if (ret) {
+		log_err("%s/%s: %s", conf.rundir, IW_CTL_SOCK, strerror(-ret));
+		return ret;
+	}
+	ctl_accept();
+	return 0;
+}
+
+void ctl_stop(void)
+{
+	if (ctl.fd < 0)
+		return;
+	timer_stop(&ctl.retry);
+	if (ctl.path[0])
+		unlink(ctl.path);
+	shutdown(ctl.fd, SHUT_RDWR);
+	close(ctl.fd);
+	ctl.fd = -1;
+	list_each(n, nxt, &clients)
+		client_drop(full(client_of(n)));
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/* Log lines: to the journal when standard error leads there, else to standard error; rate-limited per call site. */
+#include "log.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-journal.h>
+#include <time.h>
+
+#define SITES		256u	/* call sites remembered; two that collide share a budget */
+#define BURST		20u	/* lines of one call site within WINDOW_MS */
+#define WINDOW_MS	5000u
+
+static int max_level = LOG_INFO;
+static bool to_journal;
+
+static struct site {
+	const char *file;
+	int line;
+	unsigned int count, dropped;
+	uint64_t start;
+} sites[SITES];
+
+/* systemd names device and inode of the stream it connected (sd_journal_stream protocol, JOURNAL_STREAM). */
+static bool stderr_is_journal(void)
+{
+	const char *s = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+
+	return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 && !fstat(2, &st) && st.st_dev == dev && st.st_ino == ino;
+}
+
+void log_init(int level, int force_stderr)
+{
+	max_level = level;
+	to_journal = !force_stderr && stderr_is_journal();
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void emit(int level, const char *file, int line, const char *text)
+{
+	static const char *const names[] = {
+		"emergency", "alert", "critical", "error", "warning", "notice", "info", "debug",
+	};
+	char where[32];
+
+	if (!to_journal) {
+		fprintf(stderr, "iwarpd: %s: %s\n", names[level & 7], text);
+		return;
+	}
+	snprintf(where, sizeof(where), "CODE_LINE=%d", line);
+	sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", level & 7, "SYSLOG_IDENTIFIER=iwarpd", "CODE_FILE=%s", file, "%s", where, NULL);
+}
+
+/* True when this call site may write now; *dropped is what it could not write before. */
+static bool site_take(const char *file, int line, unsigned int *dropped)
+{
+	struct site *s = &sites[((uintptr_t)file / 8 + (unsigned int)line * 31u) % SITES];
+	uint64_t now = now_ms();
+
+	*dropped = 0;
+	if (s->file != file || s->line != line || now - s->start >= WINDOW_MS) {
+		if (s->file == file && s->line == line)
+			*dropped = s->dropped;
+		*s = (struct site){ .file = file, .line = line, .start = now };
+	}
+	if (s->count++ < BURST)
+		return true;
+	s->dropped++;
+	return false;
+}
+
+void log_write(int level, const char *file, int line, const char *fmt, ...)
+{
+	unsigned int dropped;
+	char text[1024];
+	va_list ap;
+
+	if (level > max_level)
+		return;
+	/* start-up errors and debugging are wanted complete */
+	if (level < LOG_DEBUG && !site_take(file, line, &dropped))
+		return;
+	if (level < LOG_DEBUG && dropped) {
+		snprintf(text, sizeof(text), "%u more lines like the next one were not written", dropped);
+		emit(level, file, line, text);
+	}
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (char *p = text; *p; p++)	/* names of programs come from clients: keep one line per message */
+		if ((unsigned char)*p < 32 || *p == 127)
+			*p = '?';
+	emit(level, file, line, text);
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+/* iwarpd: options, run directory, start and orderly stop. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "bus.h"
+#include "cm.h"
+#include "conf.h"
+#include "engine.h"
+#include "log.h"
+#include "session.h"
+
+#define DEFAULT_CONF "/etc/iwsock/iwarpd.conf"
+
+static const struct option options[] = {
+	{ "config", required_argument, NULL, 'c' }, { "option", required_argument, NULL, 'o' },
+	{ "run-dir", required_argument, NULL, 'r' }, { "log-level", required_argument, NULL, 'l' },
+	{ "foreground", no_argument, NULL, 'f' }, { "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' }, { 0 },
+};
+
+static const char usage_text[] =
+	"Usage: iwarpd [options]\n"
+	"\n"
+	"  -c, --config FILE     read FILE instead of " DEFAULT_CONF "\n"
+	"  -o, --option KEY=VAL  set one key of iwarpd.conf(5); after the file, may be repeated\n"
+	"  -r, --run-dir DIR     where ctl.sock and bus.sock are\n"
+	"  -l, --log-level LEVEL err, warning, info or debug\n"
+	"  -f, --foreground      stay in the foreground (always so; for scripts that say it)\n"
+	"  -V, --version         print the version and exit\n"
+	"  -h, --help            print this and exit\n";
+
+static struct { int fd; struct op op; struct signalfd_siginfo info; } sig = { .fd = -1 };
+static struct timer watchdog, status, farewell;
+static unsigned int watchdog_ms;
+
+/* ---- configuration ---- */
+
+/* Root must not run what others may rewrite (SEC-R12). */
+static int conf_safe(const char *path)
+{
+	struct stat st;
+
+	if (geteuid() || stat(path, &st))
+		return 0;
+	if (st.st_uid && st.st_uid != geteuid())
+		log_err("%s belongs to user %u, not to root: refused", path, (unsigned int)st.st_uid);
+	else if (st.st_mode & (S_IWGRP | S_IWOTH))
+		log_err("%s is writable by group or others: refused; chmod go-w %s", path, path);
+	else
+		return 0;
+	return -EPERM;
+}
+
+static int conf_option(const char *arg)
+{
+	char key[64], err[512];
+	const char *eq = strchr(arg, '=');
+	size_t n = eq ? (size_t)(eq - arg) : 0;
+
+	if (!n || n >= sizeof(key)) {
+		log_err("-o %s: give KEY=VALUE", arg);
+		return -EINVAL;
+	}
+	memcpy(key, arg, n);
+	key[n] = 0;
+	if (!conf_set(&conf, key, eq + 1, err, sizeof(err)))
+		return 0;
+	log_err("-o %s", err);
+	return -EINVAL;
+}
+
+/* -o and the like come after the file, in the order given. */
+static int conf_options(int argc, char **argv)
+{
+	int c, ret = 0;
+
+	optind = 1;
+	while (!ret && (c = getopt_long(argc, argv, "c:o:r:l:fVh", options, NULL)) != -1) {
+		char buf[300];
+
+		if (c == 'o')
+			ret = conf_option(optarg);
+		if (c != 'r' && c != 'l')
+			continue;
+		snprintf(buf, sizeof(buf), "%s=%s", c == 'r' ? "run_dir" : "log_level", optarg);
+		ret = conf_option(buf);
+	}
+	return ret;
+}
+
+static int conf_check(void)
+{
+	if (conf.control_port < 1024 || conf.accept_high_port)
+		return 0;
+	log_err("control_port = %u: any user of a host may own a port from 1024 up and speak for the host; "
+		"say trust_high_port = yes if that is acceptable here", conf.control_port);
+	return -EINVAL;
+}
+
+static int conf_load(const char *path, int argc, char **argv)
+{
+	char err[3000];
+	int ret;
+
+	conf_default(&conf);
+	if (path || !access(DEFAULT_CONF, F_OK)) {
+		path = path ? path : DEFAULT_CONF;
+		ret = conf_safe(path);
+		if (ret)
+			return ret;
+		ret = conf_read(&conf, path, err, sizeof(err));
+		if (ret) {
+			log_err("%s", err);
+			return ret;
+		}
+	}
+	ret = conf_options(argc, argv);
+	return ret ? ret : conf_check();
+}
+
+/* ---- run directory ---- */
+
+/* A daemon of the system is for everybody, one that an ordinary user started is for that user. */
+static bool system_wide(void)
+{
+	return !geteuid() || getenv("RUNTIME_DIRECTORY");
+}
+
+static int rundir_name(void)
+{
+	const char *s = getenv("RUNTIME_DIRECTORY"), *x = getenv("XDG_RUNTIME_DIR");
+	int n = 0;
+
+	if (conf.rundir[0])
+		return 0;
+	if (s && *s == '/')
+		n = snprintf(conf.rundir, sizeof(conf.rundir), "%.*s", (int)strcspn(s, ":"), s);
+	else if (!geteuid())
+		n = snprintf(conf.rundir, sizeof(conf.rundir), "/run/iwarpd");
+	else if (x && *x == '/')
+		n = snprintf(conf.rundir, sizeof(conf.rundir), "%s/iwarpd", x);
+	if (n > 0 && (size_t)n < 91)
+		return 0;
+	log_err("no run directory: XDG_RUNTIME_DIR is %s; give --run-dir", x && *x ? "unusable" : "not set");
+	return -ENOENT;
+}
+
+static int rundir_make(void)
+{
+	char path[128];
+	int fd, ret = rundir_name();
+
+	if (ret)
+		return ret;
+	if (mkdir(conf.rundir, system_wide() ? 0755 : 0700) && errno != EEXIST) {
+		log_err("%s: %s", conf.rundir, strerror(errno));
+		return -errno;
+	}
+	snprintf(path, sizeof(path), "%s/lock", conf.rundir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0) {
+		log_err("%s: %s", path, strerror(errno));
+		return -errno;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB)) {	/* kept until the process ends */
+		log_err("%s: another iwarpd runs with this run directory; stop it, or give --run-dir", conf.rundir);
+		close(fd);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/* ---- while running ---- */
+
+static void notify_status(struct timer *t)
+{
+	sd_notifyf(0, "STATUS=%u streams, %u clients", stream_count(), client_count());
+	timer_start(t, 5000, notify_status);
+}
+
+static void notify_watchdog(struct timer *t)
+{
+	sd_notify(0, "WATCHDOG=1");
+	timer_start(t, watchdog_ms, notify_watchdog);
+}
+
+static void notify_start(void)
+{
+	uint64_t usec = 0;
+
+	sd_notify(0, "READY=1");
+	notify_status(&status);
+	if (sd_watchdog_enabled(0, &usec) > 0 && usec >= 2000) {
+		watchdog_ms = (unsigned int)(usec / 2000);
+		notify_watchdog(&watchdog);
+	}
+}
+
+static void leave(struct timer *t)
+{
+	engine_stop();
+}
+
+static void signalled(struct op *op, int res, bool more)
+{
+	log_info("stopping on signal %u", sig.info.ssi_signo);
+	sd_notify(0, "STOPPING=1");
+	peers_stop();		/* says dead to the libraries: nothing new comes */
+	session_stop();
+	timer_stop(&status);
+	timer_start(&farewell, 50, leave);	/* what was closed goes out */
+}
+
+static int signals_start(void)
+{
+	struct io_uring_sqe *sqe;
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sig.fd = signalfd(-1, &set, SFD_CLOEXEC);
+	if (sig.fd < 0)
+		return -errno;
+	sig.op.fn = signalled;
+	sqe = engine_sqe();
+	io_uring_prep_read(sqe, sig.fd, &sig.info, sizeof(sig.info), 0);
+	engine_submit(sqe, &sig.op);
+	return 0;
+}
+
+static int start_engine(void)
+{
+	struct rlimit rl;
+	int ret;
+
+	if (!getrlimit(RLIMIT_NOFILE, &rl)) {
+		rl.rlim_cur = rl.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &rl);
+	}
+	ret = engine_init();
+	if (ret == -ENOSYS || ret == -EPERM || ret == -EACCES)
+		log_err("io_uring is %s: iwarpd cannot run here; see sysctl kernel.io_uring_disabled and the container's seccomp profile",
+			ret == -ENOSYS ? "missing in this kernel" : "forbidden");
+	else if (ret)
+		log_err("io_uring: %s", strerror(-ret));
+	return ret;
+}
+
+static int start(void)
+{
+	int ret = signals_start();
+
+	if (!ret)
+		ret = peers_start();
+	if (!ret)
+		ret = session_start();
+	if (!ret)
+		ret = ctl_start();
+	if (!ret)
+		ret = bus_start();
+	return ret;
+}
+
+static int help(int c)
+{
+	if (c == 'V')
+		printf("iwarpd %s\n", IWSOCK_VERSION);
+	else if (c == 'h')
+		fputs(usage_text, stdout);
+	else
+		fputs(usage_text, stderr);
+	return c == 'V' || c == 'h' ? 0 : 2;
+}
+
+int main(int argc, char **argv)
+{
+	const char *path = NULL;
+	int c, ret;
+
+	while ((c = getopt_long(argc, argv, "c:o:r:l:fVh", options, NULL)) != -1) {
+		if (c == 'c')
+			path = optarg;
+		else if (c == 'V' || c == 'h' || c == '?')
+			return help(c);
+	}
+	if (optind < argc)
+		return help('?');
+	log_init(LOG_INFO, 0);
+	if (conf_load(path, argc, argv))
+		return 2;
+	log_init(conf.log_level, 0);
+	if (rundir_make() || start_engine())
+		return 1;
+	ret = start();
+	if (!ret) {
+		log_info("iwarpd %s, control port %u, run directory %s", IWSOCK_VERSION, conf.control_port, conf.rundir);
+		notify_start();
+		engine_run();
+	}
+	bus_stop();
+	ctl_stop();
+	engine_fini();
+	return ret ? 1 : 0;
+}

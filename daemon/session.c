@@ -1,0 +1,616 @@
+// SPDX-License-Identifier: MIT
+/* Life of control sessions: the control port, dialling, MPA startup, receive buffers, the end, redialling. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "session_priv.h"
+
+#define IN_MAX		1024u	/* sessions that others dialled */
+#define IN_PER_PEER	8u
+#define IDLE_MS		5000u	/* PING after so long without need for it */
+#define DEAF_MS		10000u	/* a session that answered nothing for so long is given up */
+#define REDIALS		60u
+#define REDIAL_FIRST_MS	100u
+#define REDIAL_MAX_MS	2000u
+#define DAEMON_PD	0xffffffffu	/* protection domain of the daemon itself */
+
+static struct { int fd; struct op op; struct timer retry; } port = { .fd = -1 };
+static unsigned int nin;
+
+static const struct conn_ops sess_conn_ops;
+
+/* ---- making and ending ---- */
+
+static void sess_work(struct work *w);
+
+static struct sess *sess_new(struct peer *p, bool dialled)
+{
+	struct sess *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->peer = p;
+	s->dialled = dialled;
+	s->fd = -1;
+	s->started = engine_now_ms();
+	list_init(&s->waiting);
+	list_init(&s->claims);
+	list_init(&s->lookups);
+	list_init(&s->confirms);
+	list_add_tail(dialled ? &p->out : &p->in, &s->node);
+	nin += !dialled;
+	return s;
+}
+
+void sess_fail(struct sess *s, enum iw_reason why, const char *text)
+{
+	if (s->state == SESS_DEAD)
+		return;
+	if (text)
+		log_warn("session %s %s: %s; closed", s->dialled ? "to" : "from", ip_text(s->peer->ip), text);
+	s->why = why;
+	s->never_up = s->state != SESS_UP;
+	s->state = SESS_DEAD;
+	work_queue(&s->work, sess_work);
+}
+
+static void sess_free(struct sess *s)
+{
+	if (s->conn) {
+		if (s->mr)
+			rnic_mr_dereg(s->mr);
+		conn_detach(s->conn);
+	} else if (s->fd >= 0) {
+		close(s->fd);
+	}
+	timer_stop(&s->timer);
+	work_cancel(&s->work);
+	list_del(&s->node);
+	nin -= !s->dialled;
+	free(s->bufs);
+	free(s);
+}
+
+static void redial(struct timer *t)
+{
+	static const uint8_t any[16];
+	struct peer *p = container_of(t, struct peer, redial);
+	enum iw_reason reason;
+
+	if (list_empty(&p->out))
+		sess_dial(p, any, &reason);
+}
+
+static bool any_up(const struct peer *p)
+{
+	list_each(n, nxt, &p->out)
+		if (list_entry(n, struct sess, node)->state == SESS_UP)
+			return true;
+	return false;
+}
+
+/* One of our sessions ended: what the peer is now, and when we try again. */
+static void peer_after(struct peer *p, bool was_up, enum iw_reason why)
+{
+	if (any_up(p))
+		return;
+	if (was_up) {
+		peer_set(p, IW_PEER_UNKNOWN, 0, 0);
+		p->redials = REDIALS;
+		p->redial_ms = REDIAL_FIRST_MS;
+	} else if (why != IW_REASON_RESOURCES) {
+		peer_set(p, IW_PEER_NEGATIVE, why, conf.negative_ttl * 1000);
+	}
+	if (!p->redials || !list_empty(&p->out))
+		return;
+	p->redials--;
+	timer_start(&p->redial, p->redial_ms, redial);
+	p->redial_ms = p->redial_ms * 2 > REDIAL_MAX_MS ? REDIAL_MAX_MS : p->redial_ms * 2;
+}
+
+static void sess_work(struct work *w)
+{
+	struct sess *s = container_of(w, struct sess, work);
+	struct peer *p = s->peer;
+	enum iw_reason why = s->why;
+	bool was_up = !s->never_up, dialled = s->dialled;
+	uint8_t local[16];
+
+	if (s->op.busy) {	/* comes back here */
+		engine_cancel(&s->op);
+		return;
+	}
+	memcpy(local, s->local, 16);
+	list_del(&s->node);
+	if (dialled)
+		ask_down(s, was_up ? IW_REASON_DAEMON_GONE : why);
+	else
+		tell_down(s);
+	sess_free(s);
+	if (!dialled)
+		return;
+	peer_after(p, was_up, why);
+	if (was_up)
+		offers_withdraw_to(p->ip, 0, local, IW_REASON_DAEMON_GONE);
+	tell_dialled(p, local, false);
+}
+
+/* ---- messages in and out ---- */
+
+void sess_send(struct sess *s, const struct iw_sm *m)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .flags = IW_WR_INLINE | IW_WR_QUIET };
+	int len = iw_sm_encode(m, wr.inl);
+
+	if (s->state == SESS_DEAD || !s->conn)
+		return;
+	if (len < 0) {
+		sess_fail(s, IW_REASON_RESOURCES, "a message could not be made");
+		return;
+	}
+	wr.inl_len = (uint8_t)len;
+	if (iw_qp_post_send(rnic_qp_state(conn_qp(s->conn)), &wr)) {
+		sess_fail(s, IW_REASON_DAEMON_GONE, "the send queue is full");
+		return;
+	}
+	conn_kick(s->conn);
+}
+static_assert(IW_SM_MAX <= IW_WR_INLINE_MAX, "messages go inline");
+
+static int buf_post(struct sess *s, uint64_t i)
+{
+	struct iw_sge sge = { .stag = rnic_mr_stag(s->mr), .to = rnic_mr_to(s->mr) + i * IW_SM_BUF_SIZE, .len = IW_SM_BUF_SIZE };
+
+	return iw_qp_post_recv(rnic_qp_state(conn_qp(s->conn)), i, &sge);
+}
+
+static int bufs_post(struct sess *s)
+{
+	size_t len = (size_t)IW_SM_BUFS * IW_SM_BUF_SIZE;
+	struct rnic_pd *pd = rnic_pd_get(DAEMON_PD);
+	int ret = -ENOMEM;
+
+	s->bufs = calloc(1, len);
+	if (s->bufs && pd)
+		ret = rnic_mr_reg(pd, conn_qp(s->conn), s->bufs, len, 0, IW_ACCESS_LOCAL_WRITE, &s->mr);
+	if (pd)
+		rnic_pd_put(pd);
+	for (uint64_t i = 0; !ret && i < IW_SM_BUFS; i++)
+		ret = buf_post(s, i);
+	return ret;
+}
+
+static void on_complete(void *ctx, const struct iw_cqe *cqe)
+{
+	struct sess *s = ctx;
+	struct iw_sm m;
+	bool bad;
+
+	if (s->state == SESS_DEAD || cqe->op != IW_WR_RECV || cqe->status != IW_WC_OK)
+		return;
+	bad = cqe->has_imm || cqe->has_inv || cqe->wr_id >= IW_SM_BUFS ||
+	      iw_sm_decode(&m, s->bufs + cqe->wr_id * IW_SM_BUF_SIZE, cqe->len, !s->dialled);
+	if (bad) {
+		sess_fail(s, IW_REASON_VERSION, "malformed message");
+		return;
+	}
+	if (buf_post(s, cqe->wr_id)) {
+		sess_fail(s, IW_REASON_RESOURCES, "a receive buffer could not be posted");
+		return;
+	}
+	s->late = false;
+	if (s->dialled)
+		ask_received(s, &m);
+	else
+		tell_received(s, &m);
+}
+
+/* ---- MPA ---- */
+
+static void pd_make(uint8_t out[IW_SM_PD_LEN])
+{
+	struct iw_sm_pd pd = {
+		.ver_lo = IW_SM_VERSION, .ver_hi = IW_SM_VERSION, .bufs = IW_SM_BUFS, .buf_size = IW_SM_BUF_SIZE,
+		.generation = daemon_generation(),
+	};
+
+	iw_sm_pd_encode(&pd, out);
+}
+
+/* Acceptor: somebody's MPA Request. */
+static void on_request(void *ctx, const struct iw_mpa_frame *req)
+{
+	struct sess *s = ctx;
+	uint8_t pd[IW_SM_PD_LEN], no[IW_SM_REJECT_LEN];
+	int ret = iw_sm_pd_decode(&s->theirs, req->pd, req->pd_len);
+
+	if (ret == -EPROTONOSUPPORT || !req->enhanced || !req->p2p) {
+		log_warn("session from %s: no common version", ip_text(s->peer->ip));
+		iw_sm_reject_encode(IW_REASON_VERSION, no);
+		conn_reject(s->conn, no, sizeof(no));
+		return;
+	}
+	if (ret) {
+		sess_fail(s, IW_REASON_VERSION, "its MPA Request is not that of an iwarpd");
+		return;
+	}
+	pd_make(pd);
+	if (bufs_post(s) || conn_accept(s->conn, pd, sizeof(pd)))
+		sess_fail(s, IW_REASON_RESOURCES, "no resources for it");
+}
+
+static void idle(struct timer *t)
+{
+	struct sess *s = container_of(t, struct sess, timer);
+
+	if (s->late && engine_now_ms() - s->late_since > DEAF_MS) {
+		sess_fail(s, IW_REASON_PEER_UNREACHABLE, "its daemon does not answer");
+		return;
+	}
+	if (!s->nslots)
+		ask_ping(s);
+	timer_start(&s->timer, IDLE_MS, idle);
+}
+
+static void hello_late(struct timer *t)
+{
+	sess_fail(container_of(t, struct sess, timer), IW_REASON_PEER_UNREACHABLE, "no HELLO");
+}
+
+static void on_established(void *ctx, const struct iw_mpa_frame *frame)
+{
+	struct sess *s = ctx;
+
+	s->state = SESS_HELLO;
+	if (!s->dialled) {
+		timer_start(&s->timer, conf.startup_timeout, hello_late);
+		return;
+	}
+	if (iw_sm_pd_decode(&s->theirs, frame->pd, frame->pd_len)) {
+		sess_fail(s, IW_REASON_PEER_NO_IWARP, "its MPA Reply is not that of an iwarpd");
+		return;
+	}
+	s->window = s->theirs.bufs / 2 < SESS_WINDOW ? s->theirs.bufs / 2 : SESS_WINDOW;
+	ask_up(s);
+	timer_start(&s->timer, IDLE_MS, idle);
+}
+
+static void on_event(void *ctx, enum iw_qp_event ev)
+{
+}
+
+/* What a failed startup says about the other side. */
+static enum iw_reason startup_reason(int err, const struct iw_mpa_frame *reject)
+{
+	int r = reject ? iw_sm_reject_decode(reject->pd, reject->pd_len) : -EPROTO;
+
+	if (err == ECONNREFUSED)
+		return r > 0 ? (enum iw_reason)r : IW_REASON_PEER_NO_IWARP;
+	if (err == ECONNRESET || err == EPIPE || !err)
+		return IW_REASON_PEER_REFUSED;	/* 'allow' closes without a word */
+	return err == ETIMEDOUT ? IW_REASON_PEER_UNREACHABLE : IW_REASON_PEER_NO_IWARP;
+}
+
+static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+{
+	struct sess *s = ctx;
+
+	if (s->state == SESS_DEAD)
+		return;
+	if (s->state == SESS_UP || s->state == SESS_HELLO)
+		log_info("session %s %s ended%s%s", s->dialled ? "to" : "from", ip_text(s->peer->ip), err ? ": " : "",
+			 err ? strerror(err) : "");
+	else if (!s->dialled)
+		log_warn("session from %s failed to start: %s", ip_text(s->peer->ip), err ? strerror(err) : "closed");
+	sess_fail(s, s->state == SESS_UP ? IW_REASON_DAEMON_GONE : startup_reason(err, reject), NULL);
+}
+
+static const struct conn_ops sess_conn_ops = {
+	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
+};
+
+static int sess_conn(struct sess *s)
+{
+	struct rnic_pd *pd = rnic_pd_get(DAEMON_PD);
+	int ret = pd ? conn_create(s->fd, pd, &sess_conn_ops, s, &s->conn) : -ENOMEM;
+
+	if (pd)
+		rnic_pd_put(pd);
+	if (ret)
+		s->conn = NULL;
+	else
+		s->fd = -1;
+	return ret;
+}
+
+/* ---- dialling ---- */
+
+static void socket_options(int fd)
+{
+	static const struct { int name, v; } opts[] = {
+		{ TCP_NODELAY, 1 }, { TCP_KEEPIDLE, 5 }, { TCP_KEEPINTVL, 2 }, { TCP_KEEPCNT, 3 }, { TCP_USER_TIMEOUT, 10000 },
+	};
+	int one = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	for (size_t i = 0; i < sizeof(opts) / sizeof(opts[0]); i++)
+		setsockopt(fd, IPPROTO_TCP, opts[i].name, &opts[i].v, sizeof(opts[i].v));
+}
+
+static enum iw_reason connect_reason(int err)
+{
+	switch (err) {
+	case ECONNREFUSED:
+	case ECONNRESET:
+		return IW_REASON_PEER_NO_IWARP;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOBUFS:
+	case EADDRNOTAVAIL:
+		return IW_REASON_RESOURCES;
+	default:
+		return IW_REASON_PEER_UNREACHABLE;
+	}
+}
+
+static void connected(struct op *op, int res, bool more)
+{
+	struct sess *s = container_of(op, struct sess, op);
+	uint8_t pd[IW_SM_PD_LEN];
+	int err = 0;
+	socklen_t len = sizeof(err);
+
+	if (s->state == SESS_DEAD) {
+		work_queue(&s->work, sess_work);
+		return;
+	}
+	if (res < 0)
+		err = -res;
+	else
+		getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &err, &len);
+	if (err) {
+		sess_fail(s, connect_reason(err), NULL);
+		return;
+	}
+	s->state = SESS_STARTING;
+	pd_make(pd);
+	if (sess_conn(s) || bufs_post(s) || conn_initiate(s->conn, pd, sizeof(pd)))
+		sess_fail(s, IW_REASON_RESOURCES, "no resources for it");
+}
+
+static void dial_late(struct timer *t)
+{
+	sess_fail(container_of(t, struct sess, timer), IW_REASON_PEER_UNREACHABLE, NULL);
+}
+
+static int dial_socket(struct sess *s, const uint8_t src[16])
+{
+	static const uint8_t any[16];
+	struct iw_addr to = { .port = conf.control_port, .scope_id = s->peer->scope_id }, from = { .scope_id = s->peer->scope_id };
+	struct sockaddr_storage sa;
+	socklen_t len;
+
+	memcpy(to.ip, s->peer->ip, 16);
+	len = addr_to_sockaddr(&to, &sa);
+	s->fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->fd < 0)
+		return -errno;
+	socket_options(s->fd);
+	if (memcmp(src, any, 16)) {
+		struct sockaddr_storage me;
+
+		memcpy(from.ip, src, 16);
+		if (bind(s->fd, (void *)&me, addr_to_sockaddr(&from, &me)))
+			return -errno;
+	}
+	if (connect(s->fd, (void *)&sa, len) && errno != EINPROGRESS)
+		return -errno;
+	if (!sock_name(s->fd, &from, false))
+		memcpy(s->local, from.ip, 16);
+	return 0;
+}
+
+struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *reason)
+{
+	struct sess *s = sess_new(p, true);
+	struct io_uring_sqe *sqe;
+	int ret;
+
+	if (!s) {
+		*reason = IW_REASON_RESOURCES;
+		return NULL;
+	}
+	ret = dial_socket(s, src);
+	if (ret) {
+		*reason = connect_reason(-ret);
+		sess_free(s);
+		peer_after(p, false, *reason);
+		return NULL;
+	}
+	s->state = SESS_CONNECTING;
+	s->op.fn = connected;
+	sqe = engine_sqe();
+	io_uring_prep_poll_add(sqe, s->fd, POLLOUT);
+	engine_submit(sqe, &s->op);
+	timer_start(&s->timer, DIAL_MS, dial_late);
+	return s;
+}
+
+struct sess *sess_out(struct peer *p, const uint8_t src[16])
+{
+	static const uint8_t any[16];
+	bool anyone = !memcmp(src, any, 16);
+	struct sess *best = NULL;
+
+	list_each(n, nxt, &p->out) {
+		struct sess *s = list_entry(n, struct sess, node);
+
+		if (s->state == SESS_DEAD || (!anyone && !ip_same(s->local, src)))
+			continue;
+		if (!best || s->state > best->state)
+			best = s;
+	}
+	return best;
+}
+
+/* ---- the control port ---- */
+
+static unsigned int count_in(const struct peer *p)
+{
+	unsigned int count = 0;
+
+	list_each(n, nxt, &p->in)
+		count++;
+	return count;
+}
+
+static void port_new(int fd)
+{
+	struct iw_addr me, them;
+	struct peer *p;
+	struct sess *s;
+
+	if (sock_name(fd, &them, true) || sock_name(fd, &me, false))
+		goto drop;
+	if (!conf_allowed(&conf, them.ip)) {
+		log_warn("control port: %s is not in 'allow'; closed", ip_text(them.ip));
+		goto drop;
+	}
+	p = peer_get(them.ip, them.scope_id);
+	if (!p || nin >= IN_MAX || count_in(p) >= IN_PER_PEER) {
+		log_warn("control port: too many sessions from %s; closed", ip_text(them.ip));
+		goto drop;
+	}
+	s = sess_new(p, false);
+	if (!s)
+		goto drop;
+	s->fd = fd;
+	s->state = SESS_STARTING;
+	memcpy(s->local, me.ip, 16);
+	socket_options(fd);
+	if (sess_conn(s) || conn_respond(s->conn))
+		sess_fail(s, IW_REASON_RESOURCES, "no resources for it");
+	return;
+drop:
+	close(fd);
+}
+
+static void port_accept(void);
+
+static void port_retry(struct timer *t)
+{
+	port_accept();
+}
+
+static void port_accepted(struct op *op, int res, bool more)
+{
+	if (port.fd < 0) {
+		if (res >= 0)
+			close(res);
+		return;
+	}
+	if (res >= 0) {
+		port_new(res);
+	} else if (res == -EINVAL || res == -ECANCELED) {
+		return;
+	} else if (res == -EMFILE || res == -ENFILE || res == -ENOMEM || res == -ENOBUFS) {
+		timer_start(&port.retry, 100, port_retry);
+		return;
+	}
+	port_accept();
+}
+
+static void port_accept(void)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	port.op.fn = port_accepted;
+	io_uring_prep_accept(sqe, port.fd, NULL, NULL, SOCK_CLOEXEC);
+	engine_submit(sqe, &port.op);
+}
+
+static int port_bind(int family)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(conf.control_port) };
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(conf.control_port) };
+	int one = 1, zero = 0, ret, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (family == AF_INET6) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+		ret = bind(fd, (void *)&in6, sizeof(in6));
+	} else {
+		ret = bind(fd, (void *)&in, sizeof(in));
+	}
+	if (ret || listen(fd, 256)) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+static void bind_explain(int err)
+{
+	log_err("control port %u: %s", conf.control_port, strerror(err));
+	if (err == EACCES)
+		log_err("a port below 1024 takes root, CAP_NET_BIND_SERVICE or systemd socket activation (FileDescriptorName=control); "
+			"for a try-out give -o control_port=4874 -o trust_high_port=yes, on all hosts alike");
+	else if (err == EADDRINUSE)
+		log_err("another program has it, perhaps another iwarpd; see 'ss -ltnp sport = :%u', or set control_port", conf.control_port);
+}
+
+int session_start(void)
+{
+	char **names = NULL;
+	int n = sd_listen_fds_with_names(0, &names), fd = -1;
+
+	for (int i = 0; i < n; i++) {
+		if (fd < 0 && !strcmp(names[i], "control") &&
+		    sd_is_socket(SD_LISTEN_FDS_START + i, AF_UNSPEC, SOCK_STREAM, 1) > 0)
+			fd = SD_LISTEN_FDS_START + i;
+		free(names[i]);
+	}
+	free(names);
+	if (fd < 0)
+		fd = port_bind(AF_INET6);
+	if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)
+		fd = port_bind(AF_INET);
+	if (fd < 0) {
+		bind_explain(-fd);
+		return fd;
+	}
+	port.fd = fd;
+	port_accept();
+	return 0;
+}
+
+static void stop_peer(struct peer *p, void *arg)
+{
+	timer_stop(&p->redial);
+	p->redials = 0;
+	list_each(n, nxt, &p->out)
+		sess_fail(list_entry(n, struct sess, node), IW_REASON_DAEMON_GONE, NULL);
+	list_each(n, nxt, &p->in)
+		sess_fail(list_entry(n, struct sess, node), IW_REASON_DAEMON_GONE, NULL);
+}
+
+void session_stop(void)
+{
+	if (port.fd >= 0) {
+		timer_stop(&port.retry);
+		shutdown(port.fd, SHUT_RDWR);
+		close(port.fd);
+		port.fd = -1;
+	}
+	peers_each(stop_peer, NULL);
+}

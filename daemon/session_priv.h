@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* A control session, shared by session.c (life), session_ask.c (the dialler's side) and session_tell.c (the acceptor's side). */
+#ifndef IWARPD_SESSION_PRIV_H
+#define IWARPD_SESSION_PRIV_H
+
+#include "cm_priv.h"
+
+#define SESS_WINDOW	(IW_SM_BUFS / 2)	/* our questions under way, at most */
+#define SESS_NOTICES	(IW_SM_BUFS / 4)
+#define PORT_BYTES	8192u			/* a bit per port */
+#define DIAL_MS		4000u
+
+enum sess_state {
+	SESS_CONNECTING,	/* TCP */
+	SESS_STARTING,		/* MPA */
+	SESS_HELLO,		/* dialler: HELLO is not answered yet; acceptor: has not come yet */
+	SESS_UP,
+	SESS_DEAD,		/* waits for work to take it apart */
+};
+
+struct sess_slot {
+	bool used;
+	uint32_t seq;
+	uint8_t type;
+	struct sess_ask *ask;	/* NULL: nobody waits any more */
+	struct iw_addr a, b;
+};
+
+struct sess {
+	struct list node;		/* in peer.out or peer.in */
+	struct peer *peer;
+	enum sess_state state;
+	bool dialled, never_up;
+	enum iw_reason why;		/* DEAD: what to tell those who wait */
+	uint8_t local[16];		/* our address */
+	int fd;				/* until the conn has it */
+	struct op op;
+	struct conn *conn;
+	struct rnic_mr *mr;
+	uint8_t *bufs;
+	struct timer timer;		/* dialling, startup, idle */
+	struct work work;
+	struct iw_sm_pd theirs;
+	uint32_t seq;
+	uint64_t started;
+	unsigned int took_ms;		/* from dial to UP */
+
+	/* dialler */
+	struct list waiting;		/* sess_ask: until UP, or room in the window */
+	struct sess_slot slot[SESS_WINDOW];
+	unsigned int nslots, window;
+	bool late;			/* a question got no answer in time, and nothing has come since */
+	uint64_t late_since;
+	uint8_t known[PORT_BYTES], registered[PORT_BYTES];
+
+	/* acceptor */
+	struct list claims, lookups;	/* struct their_claim, struct their_lookup */
+	unsigned int questions;		/* not yet answered */
+	struct list confirms;		/* struct confirm: wait for room */
+	unsigned int notices;		/* not yet acknowledged */
+	bool dirty;			/* told[] may be out of date */
+	uint8_t asked[PORT_BYTES], told[PORT_BYTES];
+};
+
+static inline bool port_bit(const uint8_t *bits, uint16_t port)
+{
+	return bits[port / 8] >> port % 8 & 1;
+}
+
+static inline void port_set(uint8_t *bits, uint16_t port, bool on)
+{
+	bits[port / 8] = (uint8_t)((bits[port / 8] & ~(1u << port % 8)) | (unsigned int)on << port % 8);
+}
+
+/* session.c */
+/* Dial the daemon of an address, from src (all zero: any). NULL with *reason. */
+struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *reason);
+/* Best session to ask: from src, or any. NULL: none that lives. */
+struct sess *sess_out(struct peer *p, const uint8_t src[16]);
+/* Send m now. The window has been looked at. A failure ends the session. */
+void sess_send(struct sess *s, const struct iw_sm *m);
+/* End it after the current batch; why is told to those who wait. Logs text when not NULL. */
+void sess_fail(struct sess *s, enum iw_reason why, const char *text);
+
+/* session_ask.c */
+void ask_up(struct sess *s);			/* MPA is up: say HELLO */
+void ask_received(struct sess *s, const struct iw_sm *m);
+void ask_down(struct sess *s, enum iw_reason why);
+void ask_confirm(struct sess *s, const struct iw_sm *m);
+int ask_ping(struct sess *s);
+
+/* session_tell.c */
+void tell_received(struct sess *s, const struct iw_sm *m);
+void tell_down(struct sess *s);
+/* Our own session to p (from local) came up, or failed. */
+void tell_dialled(struct peer *p, const uint8_t local[16], bool up);
+
+#endif

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+/* The acceptor's side of a session: answers about our listeners and offers, notices of changes, confirmations of claims. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session_priv.h"
+
+struct their_claim {
+	struct list node;		/* in sess.claims */
+	struct sess *s;
+	struct claim claim;
+	uint32_t seq;
+};
+struct their_lookup {			/* waits for our own session to the asker */
+	struct list node;
+	uint32_t seq;
+	struct iw_addr a;
+};
+struct confirm {
+	struct list node;
+	struct iw_sm m;
+};
+
+static void answer(struct sess *s, uint32_t seq, bool yes, enum iw_reason reason)
+{
+	s->questions--;
+	sess_send(s, &(struct iw_sm){ .type = IW_SM_ANSWER, .seq = seq, .yes = yes, .reason = yes ? 0 : reason });
+}
+
+/* May we act on what this peer's daemon says? Only over a session that we dialled from the same address of ours. */
+static bool trusted(struct sess *s)
+{
+	struct sess *out = sess_out(s->peer, s->local);
+
+	return out && out->state == SESS_UP;
+}
+
+/* ---- LOOKUP ---- */
+
+static unsigned int notices_max(const struct sess *s)
+{
+	return s->theirs.bufs / 4 < SESS_NOTICES ? s->theirs.bufs / 4 : SESS_NOTICES;
+}
+
+static void lookup_answer(struct sess *s, uint32_t seq, const struct iw_addr *a)
+{
+	bool there = listener_match(a), ok = trusted(s);
+
+	port_set(s->asked, a->port, true);
+	port_set(s->told, a->port, there && ok);
+	answer(s, seq, there && ok, there ? IW_REASON_PEER_UNTRUSTED : IW_REASON_LISTENER_NOT_REGISTERED);
+}
+
+static void lookup(struct sess *s, const struct iw_sm *m)
+{
+	enum iw_reason reason;
+	struct their_lookup *l;
+
+	if (!ip_same(m->a.ip, s->local)) {
+		answer(s, m->seq, false, IW_REASON_TUPLE_UNKNOWN);
+		return;
+	}
+	if (!listener_match(&m->a) || trusted(s)) {
+		lookup_answer(s, m->seq, &m->a);
+		return;
+	}
+	/* a negative answer of theirs may be old news: they have dialled us now, so dial again */
+	if (!sess_out(s->peer, s->local) && !sess_dial(s->peer, s->local, &reason)) {
+		lookup_answer(s, m->seq, &m->a);
+		return;
+	}
+	l = calloc(1, sizeof(*l));
+	if (!l) {
+		answer(s, m->seq, false, IW_REASON_RESOURCES);
+		return;
+	}
+	l->seq = m->seq;
+	l->a = m->a;
+	list_add_tail(&s->lookups, &l->node);
+}
+
+void tell_dialled(struct peer *p, const uint8_t local[16], bool up)
+{
+	list_each(n, nxt, &p->in) {
+		struct sess *s = list_entry(n, struct sess, node);
+
+		if (s->state != SESS_UP || !ip_same(s->local, local))
+			continue;
+		while (!list_empty(&s->lookups)) {
+			struct their_lookup *l = list_entry(s->lookups.next, struct their_lookup, node);
+
+			list_del(&l->node);
+			lookup_answer(s, l->seq, &l->a);
+			free(l);
+		}
+	}
+	sess_listeners_changed();
+}
+
+/* ---- notices ---- */
+
+static uint32_t notice_begin(struct sess *s)
+{
+	s->notices++;
+	return ++s->seq;
+}
+
+static void confirms_run(struct sess *s)
+{
+	while (!list_empty(&s->confirms) && s->notices < notices_max(s)) {
+		struct confirm *c = list_entry(s->confirms.next, struct confirm, node);
+
+		list_del(&c->node);
+		c->m.seq = notice_begin(s);
+		sess_send(s, &c->m);
+		free(c);
+	}
+}
+
+static void notice_port(struct sess *s, uint16_t port)
+{
+	struct iw_sm m = { .type = IW_SM_LISTENER, .a.port = port };
+	bool there;
+
+	memcpy(m.a.ip, s->local, 16);
+	there = listener_match(&m.a);
+	m.yes = there && trusted(s);
+	if (m.yes == port_bit(s->told, port))
+		return;
+	if (s->notices >= notices_max(s)) {
+		s->dirty = true;	/* again when an ACK comes */
+		return;
+	}
+	if (!m.yes)
+		m.reason = there ? IW_REASON_PEER_UNTRUSTED : IW_REASON_LISTENER_GONE;
+	port_set(s->told, port, m.yes);
+	m.seq = notice_begin(s);
+	sess_send(s, &m);
+}
+
+static void notices_run(struct sess *s)
+{
+	if (s->state != SESS_UP)
+		return;
+	confirms_run(s);
+	s->dirty = false;
+	for (unsigned int i = 0; i < PORT_BYTES; i++)
+		for (unsigned int b = 0; s->asked[i] && b < 8; b++)
+			if (s->asked[i] >> b & 1)
+				notice_port(s, (uint16_t)(i * 8 + b));
+}
+
+static void changed_peer(struct peer *p, void *arg)
+{
+	list_each(n, nxt, &p->in)
+		notices_run(list_entry(n, struct sess, node));
+}
+
+void sess_listeners_changed(void)
+{
+	peers_each(changed_peer, NULL);
+}
+
+/* ---- CLAIM and CONFIRM ---- */
+
+static void claim_answered(struct claim *cl, struct offer *o, enum iw_reason reason)
+{
+	struct their_claim *c = container_of(cl, struct their_claim, claim);
+	struct sess *s = c->s;
+
+	if (o)
+		o->promised = true;
+	list_del(&c->node);
+	answer(s, c->seq, o != NULL, reason);
+	free(c);
+}
+
+static void claim(struct sess *s, const struct iw_sm *m)
+{
+	struct their_claim *c;
+
+	/* answer about a connection only to the address in it */
+	if (!ip_same(m->a.ip, s->peer->ip) || !ip_same(m->b.ip, s->local)) {
+		answer(s, m->seq, false, IW_REASON_TUPLE_UNKNOWN);
+		return;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		answer(s, m->seq, false, IW_REASON_RESOURCES);
+		return;
+	}
+	c->s = s;
+	c->seq = m->seq;
+	c->claim.t = (struct tuple){ .local = m->b, .peer = m->a };
+	c->claim.fn = claim_answered;
+	list_add_tail(&s->claims, &c->node);
+	/* less than the asker waits, so that an answer finds it waiting */
+	claim_ask(&c->claim, conf.answer_timeout - conf.answer_timeout / 4);
+}
+
+static bool confirms_to(const struct sess *s, const struct tuple *t)
+{
+	return s->state == SESS_UP && ip_same(s->local, t->local.ip);
+}
+
+bool sess_can_confirm(const struct tuple *t)
+{
+	struct peer *p = peer_find(t->peer.ip);
+
+	if (!p)
+		return false;
+	list_each(n, nxt, &p->in)
+		if (confirms_to(list_entry(n, struct sess, node), t))
+			return true;
+	return false;
+}
+
+/* Anybody on that host can dial us: all of them are told, the one who holds the connection acts. */
+int sess_confirm(const struct tuple *t, bool yes, enum iw_reason reason)
+{
+	struct peer *p = peer_find(t->peer.ip);
+	int ret = -ENOTCONN;
+
+	if (!p)
+		return ret;
+	list_each(n, nxt, &p->in) {
+		struct sess *s = list_entry(n, struct sess, node);
+		struct confirm *c;
+
+		if (!confirms_to(s, t))
+			continue;
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			return -ENOMEM;
+		c->m = (struct iw_sm){ .type = IW_SM_CONFIRM, .yes = yes, .reason = yes ? 0 : reason, .a = t->local, .b = t->peer };
+		list_add_tail(&s->confirms, &c->node);
+		confirms_run(s);
+		ret = 0;
+	}
+	return ret;
+}
+
+/* ---- what comes ---- */
+
+static void hello(struct sess *s, const struct iw_sm *m)
+{
+	enum iw_reason reason;
+
+	if (m->generation != s->theirs.generation) {
+		sess_fail(s, IW_REASON_VERSION, "HELLO and MPA Request do not agree");
+		return;
+	}
+	s->state = SESS_UP;
+	timer_stop(&s->timer);
+	answer(s, m->seq, true, 0);
+	log_debug("session from %s", ip_text(s->peer->ip));
+	/* dial back at once, whatever was remembered of that address */
+	if (!sess_out(s->peer, s->local))
+		sess_dial(s->peer, s->local, &reason);
+}
+
+static void ack(struct sess *s)
+{
+	if (!s->notices) {
+		sess_fail(s, IW_REASON_VERSION, "ACK without a notice");
+		return;
+	}
+	s->notices--;
+	confirms_run(s);
+	if (s->dirty)
+		notices_run(s);
+}
+
+void tell_received(struct sess *s, const struct iw_sm *m)
+{
+	if (s->state != (m->type == IW_SM_HELLO ? SESS_HELLO : SESS_UP)) {
+		sess_fail(s, IW_REASON_VERSION, m->type == IW_SM_HELLO ? "second HELLO" : "no HELLO");
+		return;
+	}
+	if (m->type == IW_SM_ACK) {
+		ack(s);
+		return;
+	}
+	if (++s->questions > SESS_WINDOW) {
+		sess_fail(s, IW_REASON_VERSION, "more questions than the window allows");
+		return;
+	}
+	if (m->type == IW_SM_HELLO)
+		hello(s, m);
+	else if (m->type == IW_SM_LOOKUP)
+		lookup(s, m);
+	else if (m->type == IW_SM_CLAIM)
+		claim(s, m);
+	else
+		answer(s, m->seq, true, 0);
+}
+
+void tell_down(struct sess *s)
+{
+	while (!list_empty(&s->claims)) {
+		struct their_claim *c = list_entry(s->claims.next, struct their_claim, node);
+
+		claim_cancel(&c->claim);
+		list_del(&c->node);
+		free(c);
+	}
+	while (!list_empty(&s->lookups)) {
+		struct list *n = s->lookups.next;
+
+		list_del(n);
+		free(list_entry(n, struct their_lookup, node));
+	}
+	while (!list_empty(&s->confirms)) {
+		struct list *n = s->confirms.next;
+
+		list_del(n);
+		free(list_entry(n, struct confirm, node));
+	}
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+/* Encoding and checking of the messages between daemons. */
+#include "session.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "reason.h"
+
+/*
+ * Message:	type 1 | flags 1 (bit 0: yes) | length 2 | seq 4 | reason 2 | zero 2 | body
+ * Address:	ip 16 (IPv4-mapped if IPv4) | port 2 | zero 2
+ */
+#define HDR		12u
+#define ADDR		20u
+
+static const struct {
+	const char *name;
+	uint8_t len;
+	uint8_t dialler;	/* who sends it */
+	uint8_t addrs;
+	uint8_t verdict;	/* yes/reason mean something */
+} types[] = {
+	[IW_SM_HELLO] = { "HELLO", HDR + 8, 1, 0, 0 },
+	[IW_SM_LOOKUP] = { "LOOKUP", HDR + ADDR, 1, 1, 0 },
+	[IW_SM_CLAIM] = { "CLAIM", HDR + 2 * ADDR, 1, 2, 0 },
+	[IW_SM_PING] = { "PING", HDR, 1, 0, 0 },
+	[IW_SM_ANSWER] = { "ANSWER", HDR, 0, 0, 1 },
+	[IW_SM_LISTENER] = { "LISTENER", HDR + ADDR, 0, 1, 1 },
+	[IW_SM_CONFIRM] = { "CONFIRM", HDR + 2 * ADDR, 0, 2, 1 },
+	[IW_SM_ACK] = { "ACK", HDR, 1, 0, 0 },
+};
+#define NTYPES (sizeof(types) / sizeof(types[0]))
+static_assert(HDR + 2 * ADDR <= IW_SM_MAX, "iw_sm_max");
+
+static void put16(uint8_t *p, uint16_t v)
+{
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+	put16(p, (uint16_t)(v >> 16));
+	put16(p + 2, (uint16_t)v);
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+	put32(p, (uint32_t)(v >> 32));
+	put32(p + 4, (uint32_t)v);
+}
+
+static uint16_t get16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+	return (uint32_t)get16(p) << 16 | get16(p + 2);
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+	return (uint64_t)get32(p) << 32 | get32(p + 4);
+}
+
+/* ---- private data: "IWCM" | lowest, highest version | bufs 2 | size 2 | zero 2 | generation 8 ---- */
+
+void iw_sm_pd_encode(const struct iw_sm_pd *pd, uint8_t out[IW_SM_PD_LEN])
+{
+	memset(out, 0, IW_SM_PD_LEN);
+	memcpy(out, "IWCM", 4);
+	out[4] = pd->ver_lo;
+	out[5] = pd->ver_hi;
+	put16(out + 6, pd->bufs);
+	put16(out + 8, pd->buf_size);
+	put64(out + 12, pd->generation);
+}
+
+int iw_sm_pd_decode(struct iw_sm_pd *pd, const uint8_t *in, size_t len)
+{
+	memset(pd, 0, sizeof(*pd));
+	if (len < 6 || memcmp(in, "IWCM", 4) || in[4] > in[5])
+		return -EPROTO;
+	pd->ver_lo = in[4];
+	pd->ver_hi = in[5];
+	if (pd->ver_lo > IW_SM_VERSION || pd->ver_hi < IW_SM_VERSION)
+		return -EPROTONOSUPPORT;
+	if (len < IW_SM_PD_LEN)
+		return -EPROTO;
+	pd->bufs = get16(in + 6);
+	pd->buf_size = get16(in + 8);
+	pd->generation = get64(in + 12);
+	if (pd->bufs < 16 || pd->bufs > 1024 || pd->buf_size < IW_SM_MAX)
+		return -EPROTO;
+	return 0;
+}
+
+void iw_sm_reject_encode(unsigned int reason, uint8_t out[IW_SM_REJECT_LEN])
+{
+	memset(out, 0, IW_SM_REJECT_LEN);
+	memcpy(out, "IWCM", 4);
+	out[4] = out[5] = IW_SM_VERSION;
+	put32(out + 8, reason);
+}
+
+int iw_sm_reject_decode(const uint8_t *in, size_t len)
+{
+	if (len < IW_SM_REJECT_LEN || memcmp(in, "IWCM", 4))
+		return -EPROTO;
+	if (get32(in + 8) == IW_REASON_ACCELERATED || get32(in + 8) >= IW_REASON_MAX)
+		return -EPROTO;
+	return (int)get32(in + 8);
+}
+
+/* ---- messages ---- */
+
+static bool known(unsigned int type)
+{
+	return type < NTYPES && types[type].name;
+}
+
+const char *iw_sm_name(unsigned int type)
+{
+	return known(type) ? types[type].name : "unknown";
+}
+
+static void addr_encode(const struct iw_addr *a, uint8_t *p)
+{
+	memcpy(p, a->ip, 16);
+	put16(p + 16, a->port);
+	put16(p + 18, 0);
+}
+
+static int addr_decode(struct iw_addr *a, const uint8_t *p)
+{
+	static const uint8_t zero[16], mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	memset(a, 0, sizeof(*a));
+	memcpy(a->ip, p, 16);
+	a->port = get16(p + 16);
+	a->family = memcmp(p, mapped, 12) ? AF_INET6 : AF_INET;
+	if (!a->port || get16(p + 18))
+		return -EPROTO;
+	if (a->family == AF_INET && (!p[12] || p[12] >= 224))	/* 0/8, multicast, reserved, broadcast */
+		return -EPROTO;
+	if (a->family == AF_INET6 && (p[0] == 0xff || !memcmp(p, zero, 16)))
+		return -EPROTO;
+	return 0;
+}
+
+int iw_sm_encode(const struct iw_sm *m, uint8_t out[IW_SM_MAX])
+{
+	uint8_t *p = out + HDR;
+
+	if (!known(m->type) || m->yes > 1 || m->reason >= IW_REASON_MAX)
+		return -EINVAL;
+	out[0] = m->type;
+	out[1] = m->yes;
+	put16(out + 2, types[m->type].len);
+	put32(out + 4, m->seq);
+	put16(out + 8, m->reason);
+	put16(out + 10, 0);
+	if (m->type == IW_SM_HELLO)
+		put64(p, m->generation);
+	if (types[m->type].addrs > 0)
+		addr_encode(&m->a, p);
+	if (types[m->type].addrs > 1)
+		addr_encode(&m->b, p + ADDR);
+	return types[m->type].len;
+}
+
+static int verdict_decode(struct iw_sm *m, const uint8_t *in)
+{
+	m->yes = in[1];
+	m->reason = get16(in + 8);
+	if (m->yes > 1 || m->reason >= IW_REASON_MAX || get16(in + 10))
+		return -EPROTO;
+	if (!types[m->type].verdict)
+		return m->yes || m->reason ? -EPROTO : 0;
+	return !m->yes == !m->reason ? -EPROTO : 0;	/* a no says why, a yes has nothing to say */
+}
+
+int iw_sm_decode(struct iw_sm *m, const uint8_t *in, size_t len, bool from_dialler)
+{
+	memset(m, 0, sizeof(*m));
+	if (len < HDR || !known(in[0]) || types[in[0]].dialler != from_dialler)
+		return -EPROTO;
+	m->type = in[0];
+	if (len != types[m->type].len || get16(in + 2) != len)
+		return -EPROTO;
+	m->seq = get32(in + 4);
+	if (verdict_decode(m, in))
+		return -EPROTO;
+	if (m->type == IW_SM_HELLO)
+		m->generation = get64(in + HDR);
+	if (types[m->type].addrs > 0 && addr_decode(&m->a, in + HDR))
+		return -EPROTO;
+	if (types[m->type].addrs > 1 && addr_decode(&m->b, in + HDR + ADDR))
+		return -EPROTO;
+	return 0;
+}
