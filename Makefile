@@ -105,22 +105,23 @@ DATA := $(systemdsystemunitdir)/iwarpd.service $(systemdsystemunitdir)/iwarpd.so
 from = conf/$(strip $(if $(findstring sysusers,$(1)),iwarpd.sysusers,$(if $(findstring tmpfiles,$(1)),iwarpd.tmpfiles,\
 	$(if $(findstring completion,$(1)),iwctl.bash,$(notdir $(1))))))
 SETTINGS := iwarpd.conf iwsock.conf
+confdir = $(DESTDIR)$(sysconfdir)/iwsock
 
 install: all
-	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(sysconfdir)
+	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(confdir)
 	$(INSTALL) -m 755 $(B)/iwarpd $(DESTDIR)$(sbindir)/iwarpd
 	$(INSTALL) -m 755 $(B)/iwctl $(DESTDIR)$(bindir)/iwctl
 	$(INSTALL) -m 755 $(B)/libiwsock.so $(DESTDIR)$(libdir)/libiwsock.so
 	$(foreach m,$(MAN),$(INSTALL) -d $(dir $(call man_of,$(m))) && $(INSTALL) -m 644 $(m) $(call man_of,$(m)) &&) :
 	$(foreach d,$(DATA),$(INSTALL) -d $(DESTDIR)$(dir $(d)) && $(SUBST) $(call from,$(d)) >$(DESTDIR)$(d) && chmod 644 $(DESTDIR)$(d) &&) :
-	$(foreach c,$(SETTINGS),{ test -e $(DESTDIR)$(sysconfdir)/$(c) || $(INSTALL) -m 644 conf/$(c) $(DESTDIR)$(sysconfdir)/$(c); } &&) :
+	$(foreach c,$(SETTINGS),{ test -e $(confdir)/$(c) || $(INSTALL) -m 644 conf/$(c) $(confdir)/$(c); } &&) :
 	$(if $(DESTDIR),,packaging/post-install)
 
 # Settings that were changed stay.
 uninstall:
 	rm -f $(DESTDIR)$(sbindir)/iwarpd $(DESTDIR)$(bindir)/iwctl $(DESTDIR)$(libdir)/libiwsock.so
 	rm -f $(foreach m,$(MAN),$(call man_of,$(m))) $(addprefix $(DESTDIR),$(DATA))
-	$(foreach c,$(SETTINGS),{ ! cmp -s conf/$(c) $(DESTDIR)$(sysconfdir)/$(c) || rm -f $(DESTDIR)$(sysconfdir)/$(c); } &&) :
+	$(foreach c,$(SETTINGS),{ ! cmp -s conf/$(c) $(confdir)/$(c) || rm -f $(confdir)/$(c); } &&) :
 
 # ---- housekeeping ----
 dist: configure

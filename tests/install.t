@@ -25,19 +25,19 @@ check "make install puts the listed files into place" $?
 ! grep -rIl '@[a-z]*dir@' "$dir"
 check "no path was left to be filled in" $?
 
-printf '# changed\n' >>"$dir/etc/iwarpd.conf"
+printf '# changed\n' >>"$dir/etc/iwsock/iwarpd.conf"
 run install
-grep -q '^# changed' "$dir/etc/iwarpd.conf"
+grep -q '^# changed' "$dir/etc/iwsock/iwarpd.conf"
 check "a second install keeps changed settings" $?
 
 run uninstall
 left=$(cd "$dir" && find . -type f)
-[ "$left" = ./etc/iwarpd.conf ]
+[ "$left" = ./etc/iwsock/iwarpd.conf ]
 check "make uninstall leaves nothing but changed settings" $?
 
 if command -v systemd-analyze >/dev/null; then
 	mkdir "$dir/units"
-	sed -e 's|@sbindir@/iwarpd|/bin/true|' -e 's|@sysconfdir@|/etc|' conf/iwarpd.service >"$dir/units/iwarpd.service"
+	sed -e 's|@sbindir@/iwarpd|/bin/true|' conf/iwarpd.service >"$dir/units/iwarpd.service"
 	sed -i '/^Documentation=/d' "$dir/units/iwarpd.service"
 	sed '/^Documentation=/d' conf/iwarpd.socket >"$dir/units/iwarpd.socket"
 	out=$(systemd-analyze verify "$dir"/units/iwarpd.* 2>&1)
