@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# iwctl against a daemon: every sub-command, its exit codes, the stable names of --json, who may see what, and clients that misbehave.
+. "$(dirname "$0")/lib/rig.sh"
+rig_up 2
+dir=$(host_dir 1)
+ctl=$IW_BUILD/iwctl
+
+# ---- names are an interface: this list only grows ----
+keys() { python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+d = d[0] if isinstance(d, list) else d
+print(" ".join(d))'; }
+has() { # NAME GOT WANTED: every wanted word is there
+	local w miss=
+	for w in $3; do case " $2 " in *" $w "*) ;; *) miss+=" $w" ;; esac; done
+	is "$miss" "" "$1"
+}
+conn="transport state side pid uid fd program local peer reason reason_number"
+counts="tx_sends rx_sends tx_writes rx_writes tx_immediates rx_immediates tx_reads rx_reads tx_read_responses rx_read_responses
+	tx_atomics rx_atomics tx_fpdus rx_fpdus tx_wire_bytes rx_wire_bytes tx_write_bytes rx_write_bytes tx_read_bytes rx_read_bytes"
+
+has "status --json" "$(host_ctl 1 --json status | keys)" "version pid uid uptime_ms run_dir control_port system_bus programs listeners peers
+	streams_iwarp streams_local streams_pending streams_relay streams_closing plain stags tx_bytes rx_bytes crc markers large_fpdu ring_size
+	inline_max read_threshold"
+is "$(host_ctl 1 -j streams)" "[]" "streams --json of an idle daemon is an empty list"
+is "$(host_ctl 1 -j stags)" "[]" "and so is stags --json"
+has "reasons --json" "$(host_ctl 1 -j reasons | keys)" "reason reason_number as_client as_server sentence advice"
+is "$(host_ctl 1 -j reasons | json 'len(d)')" "$(grep -c '^X(' "$RIG_TESTS/../proto/reason.h")" "every reason of the table is told"
+
+# ---- a connection over iWARP and a plain one ----
+host_bg_iw 2 server.log socat TCP-LISTEN:7001,bind=10.77.0.2,reuseaddr,fork EXEC:cat,nofork
+host_bg 2 plain.log socat TCP-LISTEN:7002,bind=10.77.0.2,reuseaddr,fork EXEC:cat,nofork
+host_port 2 7001 && host_port 2 7002
+mkfifo "$RIG_DIR/in1" "$RIG_DIR/in2"
+host_bg_iw 1 client1.log sh -c "exec nc 10.77.0.2 7001 <$RIG_DIR/in1"
+c1=$!
+host_bg_iw 1 client2.log sh -c "exec nc 10.77.0.2 7002 <$RIG_DIR/in2"
+c2=$!
+exec 8>"$RIG_DIR/in1" 9>"$RIG_DIR/in2"
+echo hello >&8
+echo hello >&9
+until_true 10 grep -q hello "$RIG_DIR/client1.log"
+ok $? "a connection over iWARP works"
+until_true 10 grep -q hello "$RIG_DIR/client2.log"
+ok $? "and one to a program without the library"
+has "streams --json, iwarp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'iwarp'])" | keys)" \
+	"id age_ms tx_bytes rx_bytes $conn $counts"
+has "streams --json, tcp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'tcp'])" | keys)" "$conn"
+is "$(host_ctl 1 -j streams | json "[(r['pid'], r['tx_bytes'], r['rx_bytes'], r['peer']) for r in d if r['transport'] == 'iwarp']")" \
+	"[($c1, 6, 6, '10.77.0.2:7001')]" "pid, octets and peer are right"
+is "$(host_ctl 1 -j streams | json "[(r['pid'], r['reason']) for r in d if r['transport'] == 'tcp']")" \
+	"[($c2, 'listener-not-registered')]" "and so is the reason"
+has "stags --json" "$(host_ctl 1 -j stags | keys)" "stag to uid length access stream"
+has "peers --json" "$(host_ctl 1 -j peers | keys)" "address state reason reason_number session_in session_out streams"
+has "listeners --json" "$(host_ctl 2 -j listeners | keys)" "address pid uid program"
+
+out=$(host_ctl 1 why "$c2")
+is $? 0 "why PID"
+is "$(grep -c 'Reason 4, listener-not-registered: ' <<<"$out")" 1 "gives the reason in a sentence"
+out=$(host_ctl 1 why 10.77.0.2:7001)
+is "$(grep -c 'It runs over iWARP' <<<"$out")" 1 "why ADDR:PORT finds the accelerated one only"
+is "$(host_ctl 1 -j why 10.77.0.2 | json "len(d['connections'])")" 2 "why ADDR finds both"
+fd=$(host_ctl 1 -j streams | json "[r['fd'] for r in d if r['transport'] == 'iwarp'][0]")
+host_ctl 1 why "$c1/$fd" >/dev/null
+is $? 0 "why PID/FD"
+out=$(host_ctl 1 why "$c1/0")
+is $? 1 "why PID/FD of something else"
+is "$(grep -c 'is not a socket' <<<"$out")" 1 "says what it is"
+out=$(host_ctl 1 why $$)
+is "$(grep -c 'does not have libiwsock.so loaded' <<<"$out")" 1 "why PID of a program without the library"
+out=$(host_ctl 1 why 4194304)
+is "$out" "There is no process 4194304." "why PID of no process"
+out=$(host_ctl 1 why 192.0.2.1:9)
+is $? 1 "why of an address nobody talks to"
+
+# ---- check ----
+out=$(host_ctl 1 check 10.77.0.2:7001)
+is $? 0 "check of a registered listener" || diag "$out"
+out=$(host_ctl 1 check 10.77.0.2:7002)
+is $? 1 "check of a listener without the library" || diag "$out"
+has "check --json" "$(host_ctl 1 -j check 10.77.0.2:7001 | keys)" "ok address port steps"
+out=$(host_ctl 1 check '[fd77::9]:1')
+is $? 1 "check of nobody" || diag "$out"
+
+# ---- who may see what ----
+if command -v setpriv >/dev/null; then
+	chmod 711 "$RIG_DIR" "$dir"
+	cp "$ctl" "$RIG_DIR/iwctl"
+	as() { setpriv --reuid 65534 --regid 65534 --clear-groups "$RIG_DIR/iwctl" --run-dir "$dir" "$@"; }
+	is "$(as -j streams)" "[]" "another user does not see root's connections"
+	is "$(as -j stags)" "[]" "nor STags"
+	is "$(as -j status | json "d['streams_iwarp']")" 1 "but the totals"
+	is "$(as -j reasons | json "sum(r['as_client'] for r in d)")" "$(host_ctl 1 -j reasons | json "sum(r['as_client'] for r in d)")" \
+		"and the reasons"
+else
+	skip "another user" "no setpriv"
+fi
+
+# ---- usage ----
+"$ctl" >/dev/null 2>&1
+is $? 2 "no command: usage"
+"$ctl" frobnicate 2>/dev/null
+is $? 2 "unknown command: usage"
+host_ctl 1 check 10.77.0.2 2>/dev/null
+is $? 2 "check without port: usage"
+host_ctl 1 check 10.77.0.2:99999 2>/dev/null
+is $? 2 "check with a bad port: usage"
+err=$("$ctl" --run-dir "$RIG_DIR/nowhere" status 2>&1)
+is $? 3 "no daemon: exit code 3"
+is "$(grep -c 'systemctl start iwarpd' <<<"$err")" 1 "and what to do"
+is "$(host_ctl 1 status | grep -c $'\e')" 0 "no colour in a pipe"
+host_ctl 1 -j status >/dev/full 2>/dev/null
+is $? 4 "output that cannot be written: exit code 4"
+
+# ---- clients that misbehave ----
+python3 - "$dir/bus.sock" <<'PY'
+import os, socket, struct, sys, random
+seed = int.from_bytes(os.urandom(4), "little")
+print("# seed", seed)
+rnd = random.Random(seed)
+path = sys.argv[1]
+hello = b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n"
+
+def conn():
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(5)
+    s.connect(path)
+    return s
+
+def call(serial, member):
+    f = b""
+    for code, sig, v in ((1, b"o", b"/org/iwsock/Daemon1"), (2, b"s", b"org.iwsock.Daemon1"), (3, b"s", member)):
+        f += b"\0" * (-len(f) % 8) + bytes([code, 1]) + sig + b"\0" + struct.pack("<I", len(v)) + v + b"\0"
+    h = b"l\1\0\1" + struct.pack("<III", 0, serial, len(f)) + f
+    return h + b"\0" * (-len(h) % 8)
+
+for _ in range(50):                     # garbage, before and after the greeting
+    s = conn()
+    try:
+        if rnd.random() < 0.5:
+            s.sendall(hello)
+        s.sendall(rnd.randbytes(rnd.randrange(1, 3000)))
+    except OSError:
+        pass
+    s.close()
+deaf = conn()                           # asks for ever and does not listen
+deaf.sendall(hello)
+deaf.setblocking(False)
+n = 0
+try:
+    while n < 1000000:
+        n += 1
+        deaf.send(call(n, b"Reasons"))
+except BlockingIOError:
+    pass
+print("# a deaf client was held up after", n, "questions")
+sys.exit(n >= 1000000)
+PY
+ok $? "a client that asks and does not listen is held up"
+timeout 10 "$ctl" --run-dir "$dir" status >/dev/null
+is $? 0 "and others are still answered"
+
+exec 8>&- 9>&-
+until_true 10 rig_gone "$c1"
+until_true 10 rig_gone "$c2"
+idle() { [ "$(host_ctl 1 -j stags)" = "[]" ] && [ "$(host_ctl 1 -j streams)" = "[]" ]; }
+until_true 10 idle
+ok $? "after the end there are no streams and no STags"
+done_testing
