@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/* Entries of CONNECTING fds, and the swap of a connected socket to its carrier. What is guaranteed stands in connect.c. */
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "connecting.h"
+
+#define ENTRIES		4096u
+#define DECIDE_MS	5000u	/* more than a connecting thread can need for its decision */
+
+enum { FREE, PENDING, OFFERED };
+
+struct iw_connecting {
+	_Atomic uint32_t state;
+	uint32_t giveup;	/* PENDING: reason why there must be no swap */
+	uint32_t sleepers;	/* poll and select calls that sleep on the old file */
+	uint32_t tcp_word;	/* to go back to */
+	uint32_t next;		/* free list: index + 1 */
+	int fd, carrier;
+	void *owner;		/* PENDING: the connecting thread */
+	struct iw_stream *stream;
+};
+
+static struct iw_connecting entries[ENTRIES];
+static uint32_t free_list, used;	/* index + 1; entries ever used */
+
+static uint32_t word_of(const struct iw_connecting *c)
+{
+	return iw_word_make(IW_FD_CONNECTING, (uint32_t)(c - entries));
+}
+
+static void entry_free(struct iw_connecting *c)
+{
+	atomic_store(&c->state, FREE);
+	iw_futex_wake(&c->state, INT32_MAX);
+	c->stream = NULL;
+	c->next = free_list;
+	free_list = (uint32_t)(c - entries) + 1;
+	atomic_fetch_sub(&iw_connecting, 1);
+}
+
+struct iw_connecting *iw_connecting_begin(int fd, uint32_t w)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_connecting *c = NULL;
+
+	if (free_list)
+		c = &entries[free_list - 1];
+	else if (used < ENTRIES)
+		c = &entries[used];
+	if (!c || !iw_word_cas(fd, w, word_of(c))) {
+		iw_unlock(&iw_tab_lock, sigs);
+		return NULL;
+	}
+	if (free_list)
+		free_list = c->next;
+	else
+		used++;
+	c->giveup = 0;
+	c->sleepers = 0;
+	c->tcp_word = w;
+	c->fd = fd;
+	c->carrier = -1;
+	c->stream = NULL;
+	c->owner = __builtin_thread_pointer();
+	atomic_store(&c->state, PENDING);
+	atomic_fetch_add(&iw_connecting, 1);
+	iw_unlock(&iw_tab_lock, sigs);
+	return c;
+}
+
+void iw_connecting_undo(struct iw_connecting *c)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	uint32_t w = c->giveup ? iw_tcp_word(iw_tcp_serial(c->tcp_word), (enum iw_reason)c->giveup) : c->tcp_word;
+
+	iw_word_cas(c->fd, word_of(c), w);
+	entry_free(c);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+void iw_connecting_plain(struct iw_connecting *c, uint32_t conn_id)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+
+	iw_word_cas(c->fd, word_of(c), conn_id ? iw_word_make(IW_FD_PLAIN, conn_id) : IW_OTHER_SEEN);
+	entry_free(c);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+/* ---- the swap; all of it under iw_tab_lock ---- */
+
+static void copy_timeout(int from, int to, int opt)
+{
+	struct timeval tv;
+	socklen_t len = sizeof(tv);
+
+	if (IW_SYS(getsockopt, from, SOL_SOCKET, opt, &tv, &len) >= 0 && (tv.tv_sec || tv.tv_usec))
+		IW_SYS(setsockopt, to, SOL_SOCKET, opt, &tv, sizeof(tv));
+}
+
+/* What belongs to the open file and not to TCP. FD_CLOEXEC belongs to the number and is not copied here. */
+void iw_copy_flags(int from, int to)
+{
+	long fl = IW_SYS(fcntl, from, F_GETFL, 0);
+	struct f_owner_ex own;
+	long sig;
+
+	if (fl > 0 && (fl & O_ASYNC)) {
+		if (IW_SYS(fcntl, from, F_GETOWN_EX, &own) >= 0)
+			IW_SYS(fcntl, to, F_SETOWN_EX, &own);
+		sig = IW_SYS(fcntl, from, F_GETSIG, 0);
+		if (sig > 0)
+			IW_SYS(fcntl, to, F_SETSIG, sig);
+	}
+	if (fl > 0 && (fl & (O_NONBLOCK | O_ASYNC)))
+		IW_SYS(fcntl, to, F_SETFL, fl & (O_NONBLOCK | O_ASYNC));
+	copy_timeout(from, to, SO_RCVTIMEO);
+	copy_timeout(from, to, SO_SNDTIMEO);
+}
+
+int iw_swap(int fd, int carrier)
+{
+	long fdflags, r;
+
+	if (iw_reg_lost(fd))
+		return -EBUSY;
+	fdflags = IW_SYS(fcntl, fd, F_GETFD, 0);
+	if (fdflags < 0)
+		return (int)fdflags;
+	iw_copy_flags(fd, carrier);
+	r = iw_reg_detach(fd);
+	if (r)
+		return (int)r;
+	r = IW_SYS(dup3, carrier, fd, fdflags & FD_CLOEXEC ? O_CLOEXEC : 0);
+	iw_reg_attach(fd);
+	return r < 0 ? (int)r : 0;
+}
+
+void iw_linger_inherit(int fd, struct iw_stream *s)
+{
+	struct linger l;
+	socklen_t len = sizeof(l);
+
+	if ((s->flags & IW_PAGE_LOCAL) && IW_SYS(getsockopt, fd, SOL_SOCKET, SO_LINGER, &l, &len) >= 0 && l.l_onoff && !l.l_linger)
+		atomic_fetch_or(&s->sopt, IW_SOPT_LINGER0);
+}
+
+static void carrier_close(int carrier)
+{
+	if (iw_fd_kind(carrier) == IW_FD_INTERNAL)
+		iw_fd_unhide_close(carrier);
+	else if (carrier >= 0)
+		IW_SYS(close, carrier);
+}
+
+/* Not used after all. The daemon knows it by its stream and goes on listing it as plain when there is a reason. */
+static void abandon(struct iw_connecting *c, struct iw_stream *s, int carrier, enum iw_reason why)
+{
+	uint32_t w = c->tcp_word;
+
+	iw_tell_id(IW_CTL_ABANDON, s->stream_id, why, c->fd);
+	if (why)
+		w = iw_word_make(IW_FD_PLAIN, (uint32_t)s->conn_id);
+	iw_word_cas(c->fd, word_of(c), w);
+	iw_stream_put_locked(s);
+	carrier_close(carrier);
+	entry_free(c);
+}
+
+static void switch_over(struct iw_connecting *c, struct iw_stream *s, int carrier, bool told)
+{
+	enum iw_reason why = (enum iw_reason)c->giveup;
+	int fd = c->fd;
+
+	if (!why && iw_word(fd) != word_of(c))
+		why = IW_REASON_SWAP_UNSAFE;	/* closed meanwhile: abandon() leaves the number alone */
+	if (!why && c->sleepers)
+		why = IW_REASON_SWAP_UNSAFE;
+	if (!why && iw_fd_ino(carrier) != s->ino)
+		why = IW_REASON_SWAP_UNSAFE;	/* the hidden fd was closed behind our back */
+	if (!why)
+		iw_linger_inherit(fd, s);
+	if (!why && iw_swap(fd, carrier))
+		why = IW_REASON_EPOLL_UNKNOWN;
+	if (why) {
+		abandon(c, s, carrier, why);
+		return;
+	}
+	atomic_store(&s->connect_told, told);
+	iw_word_set(fd, iw_stream_word(s));
+	iw_tell_id(IW_CTL_COMMIT, s->stream_id, 0, fd);
+	carrier_close(carrier);
+	entry_free(c);
+}
+
+void iw_connecting_offered(struct iw_connecting *c, struct iw_stream *s, int carrier, bool established)
+{
+	uint64_t sigs;
+	int hidden = carrier;
+
+	if (!established)
+		hidden = iw_fd_hide(carrier);
+	sigs = iw_lock(&iw_tab_lock);
+	if (hidden < 0) {
+		abandon(c, s, -1, IW_REASON_RESOURCES);
+	} else if (established) {
+		switch_over(c, s, carrier, true);
+	} else if (c->giveup || iw_word(c->fd) != word_of(c)) {
+		abandon(c, s, hidden, c->giveup ? (enum iw_reason)c->giveup : 0);
+	} else {
+		c->stream = s;
+		c->carrier = hidden;
+		atomic_store(&c->state, OFFERED);
+		iw_futex_wake(&c->state, INT32_MAX);
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+/* ---- settling ---- */
+
+enum tcp_is { TCP_IS_CONNECTING, TCP_IS_ESTABLISHED, TCP_IS_CLOSED };
+
+static enum tcp_is tcp_is(int fd)
+{
+	uint8_t state = TCP_CLOSE;	/* tcpi_state is the first octet */
+	socklen_t len = 1;
+
+	if (IW_SYS(getsockopt, fd, IPPROTO_TCP, TCP_INFO, &state, &len) < 0 || state == TCP_CLOSE)
+		return TCP_IS_CLOSED;
+	return state == TCP_SYN_SENT || state == TCP_SYN_RECV ? TCP_IS_CONNECTING : TCP_IS_ESTABLISHED;
+}
+
+/* Caller holds the lock. -EAGAIN: the connecting thread is about to decide, wait for its entry. */
+static int settle_held(struct iw_connecting *c)
+{
+	enum tcp_is is = tcp_is(c->fd);
+
+	if (is == TCP_IS_CONNECTING)
+		return 0;
+	if (atomic_load(&c->state) == PENDING) {
+		if (is == TCP_IS_CLOSED)
+			return 0;
+		if (c->owner != __builtin_thread_pointer())
+			return -EAGAIN;
+		c->giveup = IW_REASON_SWAP_UNSAFE;	/* a signal handler in the middle of connect() */
+		return 0;
+	}
+	if (is == TCP_IS_CLOSED)	/* the application's own socket reports the error */
+		abandon(c, c->stream, c->carrier, 0);
+	else
+		switch_over(c, c->stream, c->carrier, false);
+	return 0;
+}
+
+static struct iw_connecting *entry_of(int fd)
+{
+	uint32_t w = iw_word(fd);
+
+	return iw_word_kind(w) == IW_FD_CONNECTING && iw_word_val(w) < ENTRIES ? &entries[iw_word_val(w)] : NULL;
+}
+
+enum iw_fd_kind iw_connect_settle(int fd)
+{
+	struct iw_connecting *c = entry_of(fd);
+	int saved = errno, r = 0;
+	uint64_t sigs;
+
+	if (iw_likely(!c))
+		return iw_fd_kind(fd);
+	if (iw_in_vfork())
+		return IW_FD_OTHER;
+	for (unsigned int waited = 0; c && waited < DECIDE_MS; waited += 50) {
+		sigs = iw_lock(&iw_tab_lock);
+		c = entry_of(fd);
+		r = c ? settle_held(c) : 0;
+		iw_unlock(&iw_tab_lock, sigs);
+		if (r != -EAGAIN)
+			break;
+		iw_futex_wait(&c->state, PENDING, 50);
+	}
+	errno = saved;
+	return iw_fd_kind(fd);
+}
+
+static void give_up(int fd, enum iw_reason why)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_connecting *c = entry_of(fd);
+
+	if (c && atomic_load(&c->state) == PENDING)
+		c->giveup = why;
+	else if (c)
+		abandon(c, c->stream, c->carrier, why);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+int iw_connect_data(int fd, int msg_flags)
+{
+	enum iw_fd_kind kind = iw_connect_settle(fd);
+
+	if (kind != IW_FD_CONNECTING)
+		return kind;
+	if ((msg_flags & MSG_DONTWAIT) || iw_is_nonblock(fd)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	give_up(fd, IW_REASON_SWAP_UNSAFE);
+	return IW_FD_OTHER;
+}
+
+enum iw_fd_kind iw_connect_wait_begin(int fd)
+{
+	enum iw_fd_kind kind = iw_connect_settle(fd);
+	struct iw_connecting *c;
+	uint64_t sigs;
+
+	if (kind != IW_FD_CONNECTING)
+		return kind;
+	sigs = iw_lock(&iw_tab_lock);
+	c = entry_of(fd);
+	if (c)
+		c->sleepers++;
+	iw_unlock(&iw_tab_lock, sigs);
+	return c ? IW_FD_CONNECTING : iw_fd_kind(fd);
+}
+
+void iw_connect_wait_end(int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_connecting *c = entry_of(fd);
+
+	if (c && c->sleepers)
+		c->sleepers--;
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+void iw_tcp_plain(int fd, enum iw_reason reason)
+{
+	uint32_t w = iw_word(fd);
+
+	if (iw_word_kind(w) == IW_FD_CONNECTING)
+		give_up(fd, reason);
+	else if (iw_word_kind(w) == IW_FD_TCP && !iw_tcp_reason(w))
+		iw_word_cas(fd, w, iw_tcp_word(iw_tcp_serial(w), reason));
+}
+
+/* ---- close, fork ---- */
+
+/* The word w is gone from the table already. */
+void iw_connect_forget(int fd, uint32_t w, enum iw_reason why)
+{
+	struct iw_connecting *c = &entries[iw_word_val(w) % ENTRIES];
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+
+	if (c->fd == fd && atomic_load(&c->state) == OFFERED)
+		abandon(c, c->stream, c->carrier, why);
+	iw_reg_drop_fd(fd);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+static struct iw_connecting *entry_of_carrier(int fd)
+{
+	for (uint32_t i = 0; i < used; i++)
+		if (atomic_load(&entries[i].state) == OFFERED && entries[i].carrier == fd)
+			return &entries[i];
+	return NULL;
+}
+
+bool iw_connecting_owns(int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_connecting *c = entry_of_carrier(fd);
+	bool own = c && iw_fd_ino(fd) == c->stream->ino;
+
+	iw_unlock(&iw_tab_lock, sigs);
+	return own;
+}
+
+/* The application wants this number: its offer is given up. */
+void iw_connecting_closing_internal(int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_connecting *c = entry_of_carrier(fd);
+
+	if (c)
+		abandon(c, c->stream, c->carrier, IW_REASON_RESOURCES);
+	else
+		iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+/* Before a fork, under the lock: the child will hold these sockets too. */
+void iw_connect_fork(void)
+{
+	if (!atomic_load(&iw_connecting))
+		return;
+	for (uint32_t i = 0; i < used; i++) {
+		struct iw_connecting *c = &entries[i];
+
+		if (atomic_load(&c->state) == PENDING)
+			c->giveup = IW_REASON_FD_SHARED;
+		else if (atomic_load(&c->state) == OFFERED)
+			abandon(c, c->stream, c->carrier, IW_REASON_FD_SHARED);
+	}
+}
+
+/* The threads that were connecting do not exist here; their sockets are plain. */
+void iw_connect_forked_child(void)
+{
+	for (uint32_t i = 0; i < used; i++) {
+		struct iw_connecting *c = &entries[i];
+
+		if (atomic_load(&c->state) != FREE)
+			iw_word_cas(c->fd, word_of(c), IW_OTHER_SEEN);
+		if (atomic_load(&c->state) == OFFERED)
+			carrier_close(c->carrier);
+	}
+	memset(entries, 0, sizeof(entries[0]) * used);
+	free_list = used = 0;
+	atomic_store(&iw_connecting, 0);
+}

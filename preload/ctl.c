@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The control connection to the daemon: one per process, opened when first needed, never shared with a child.
+ *
+ * Its number stays the same for life: a new connection is put over the dead one. So a one-way message needs no lock: at
+ * worst it reaches a dead socket. Before each use the inode is checked, since applications close fds they do not know.
+ */
+#include <linux/futex.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "core.h"
+
+#define RETRY_MS	1000u	/* between attempts to find a daemon */
+#define REFUSED_MS	10000u	/* after a daemon that refused or hung */
+#define ANSWER_MS	20u	/* until the daemon says what it takes */
+
+static struct iw_lock ctl_lock;
+static _Atomic int ctl_fd = -1;
+static _Atomic uint64_t ctl_ino, ctl_generation, next_try;
+static _Atomic uint32_t ctl_is_up, answer_ms = ANSWER_MS, next_conn_id;
+static uint32_t seq;
+
+const struct iw_peers *_Atomic iw_peers;
+static struct iw_proc *_Atomic proc_page;
+
+uint64_t iw_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+bool iw_ctl_up(void)
+{
+	return atomic_load_explicit(&ctl_is_up, memory_order_acquire);
+}
+
+uint64_t iw_ctl_gen(void)
+{
+	return atomic_load(&ctl_generation);
+}
+
+uint32_t iw_conn_id_new(void)
+{
+	uint32_t id;
+
+	do {	/* 28 bits: it has to fit into the word of a PLAIN fd */
+		id = (atomic_fetch_add(&next_conn_id, 1) + 1) & 0x0fffffff;
+	} while (!id);
+	return id;
+}
+
+static bool ours(int fd)
+{
+	return fd >= 0 && iw_fd_kind(fd) == IW_FD_INTERNAL && iw_fd_ino(fd) == atomic_load(&ctl_ino);
+}
+
+bool iw_ctl_owns(int fd)
+{
+	return fd == atomic_load(&ctl_fd) && ours(fd);
+}
+
+/* The number is kept, so that nobody else gets it while a one-way message is on its way there. */
+static void drop(unsigned int retry_ms)
+{
+	int fd = atomic_load(&ctl_fd);
+
+	atomic_store(&ctl_is_up, 0);
+	if (ours(fd))
+		IW_SYS(shutdown, fd, SHUT_RDWR);
+	atomic_store(&next_try, iw_now_ms() + retry_ms);
+}
+
+static int wait_for(int fd, short events, uint64_t until)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	struct timespec t;
+	uint64_t now;
+	long r;
+
+	do {
+		now = iw_now_ms();
+		if (now >= until)
+			return -ETIMEDOUT;
+		t.tv_sec = (time_t)((until - now) / 1000);
+		t.tv_nsec = (long)((until - now) % 1000 * 1000000);
+		r = IW_SYS(ppoll, &p, 1, &t, NULL, 8);
+	} while (r == -EINTR);
+	return r < 0 ? (int)r : r ? 0 : -ETIMEDOUT;
+}
+
+static long send_msg(int fd, void *msg, int fd_in)
+{
+	struct iw_ctl_hdr *h = msg;
+	struct iovec v = { msg, h->len };
+	union { struct cmsghdr h; char b[CMSG_SPACE(sizeof(int))]; } c;
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	if (fd_in >= 0) {
+		memset(&c, 0, sizeof(c));
+		c.h.cmsg_level = SOL_SOCKET;
+		c.h.cmsg_type = SCM_RIGHTS;
+		c.h.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&c.h), &fd_in, sizeof(int));
+		m.msg_control = &c;
+		m.msg_controllen = CMSG_LEN(sizeof(int));
+	}
+	return IW_SYS(sendmsg, fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* One message and its fds: octets, or -errno. More fds than anybody should send are closed. */
+static long recv_msg(int fd, void *buf, size_t len, int fds[2], unsigned int *nfds)
+{
+	struct iovec v = { buf, len };
+	union { struct cmsghdr h; char b[CMSG_SPACE(8 * sizeof(int))]; } c;
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
+	long r;
+
+	*nfds = 0;
+	fds[0] = fds[1] = -1;
+	r = IW_SYS(recvmsg, fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (r < 0)
+		return r;
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+		int n = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), one;
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (int i = 0; i < n; i++) {
+			memcpy(&one, CMSG_DATA(h) + i * sizeof(int), sizeof(int));
+			if (*nfds < 2)
+				fds[*nfds] = one;
+			else
+				IW_SYS(close, one);
+			++*nfds;
+		}
+	}
+	return m.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EPROTO : r;
+}
+
+int iw_rpc_fds_close(int fds[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			IW_SYS(close, fds[i]);
+	fds[0] = fds[1] = -1;
+	return 0;
+}
+
+/* Ask and wait for the answer, on a connection that is open. Caller holds ctl_lock. */
+static int exchange(int fd, void *msg, int fd_in, void *reply, size_t size, int fds[2])
+{
+	uint64_t until = iw_now_ms() + atomic_load(&answer_ms) + 1000;
+	struct iw_ctl_hdr *h = msg;
+	union { struct iw_ctl_hdr h; uint8_t b[IW_CTL_MAX]; } in;
+	unsigned int nfds;
+	long r;
+	int ret;
+
+	h->seq = ++seq;
+	while ((r = send_msg(fd, msg, fd_in)) == -EAGAIN || r == -EINTR) {
+		ret = wait_for(fd, POLLOUT, until);
+		if (ret)
+			return ret;
+	}
+	if (r < 0)
+		return r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN ? -ENOTCONN : (int)r;
+	while ((r = recv_msg(fd, &in, sizeof(in), fds, &nfds)) == -EAGAIN || r == -EINTR) {
+		ret = wait_for(fd, POLLIN, until);
+		if (ret)
+			return ret;
+	}
+	if (r == 0 || r == -ECONNRESET)
+		return -ENOTCONN;
+	if (r < 0 || (size_t)r != size || iw_ctl_check(&in, (size_t)r, nfds, 0) || in.h.seq != h->seq) {
+		iw_rpc_fds_close(fds);
+		return -EPROTO;
+	}
+	memcpy(reply, &in, size);
+	return 0;
+}
+
+/* Hand-shake. The two pages are mapped; older ones stay mapped, since other threads may be looking at them. */
+static int hello(int fd)
+{
+	struct iw_ctl_hello m;
+	struct iw_ctl_hello_ack a;
+	int fds[2] = { -1, -1 }, ret;
+	struct stat st[2];
+	long p[2] = { 0, 0 };
+
+	memset(&m, 0, sizeof(m));
+	iw_ctl_init(&m, IW_CTL_HELLO, 0);
+	for (size_t i = 0; i + 1 < sizeof(m.program) && iw_program()[i]; i++)
+		m.program[i] = iw_program()[i];
+	ret = exchange(fd, &m, -1, &a, sizeof(a), fds);
+	if (ret)
+		return ret;
+	ret = -EPROTO;
+	if (a.result) {
+		ret = -EACCES;
+		goto out;
+	}
+	if (fds[0] < 0 || fds[1] < 0 || IW_SYS(fstat, fds[0], &st[0]) < 0 || IW_SYS(fstat, fds[1], &st[1]) < 0 ||
+	    st[0].st_size < (off_t)sizeof(struct iw_proc) || st[1].st_size < (off_t)sizeof(struct iw_peers))
+		goto out;
+	ret = -ENOMEM;
+	p[0] = IW_SYS(mmap, NULL, sizeof(struct iw_proc), PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	p[1] = IW_SYS(mmap, NULL, sizeof(struct iw_peers), PROT_READ, MAP_SHARED, fds[1], 0);
+	if (p[0] < 0 && p[0] > -4096)
+		goto out;
+	if (p[1] < 0 && p[1] > -4096)
+		goto out;
+	ret = -EPROTO;
+	if (((struct iw_proc *)p[0])->magic != IW_PROC_MAGIC || ((struct iw_peers *)p[1])->magic != IW_PEERS_MAGIC)
+		goto out;
+	atomic_store(&answer_ms, a.answer_ms < 10000 ? a.answer_ms : 10000);
+	atomic_store(&proc_page, (struct iw_proc *)p[0]);
+	atomic_store(&iw_peers, (const struct iw_peers *)p[1]);
+	ret = 0;
+out:
+	iw_rpc_fds_close(fds);
+	return ret;
+}
+
+static int dial_one(const char *dir)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	size_t n = strlen(dir);
+	long fd, r;
+
+	if (n + sizeof("/" IW_CTL_SOCK) > sizeof(un.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(un.sun_path, dir, n);
+	memcpy(un.sun_path + n, "/" IW_CTL_SOCK, sizeof("/" IW_CTL_SOCK));
+	fd = IW_SYS(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return (int)fd;
+	r = IW_SYS(connect, fd, &un, sizeof(un));
+	if (r < 0) {
+		IW_SYS(close, fd);
+		return (int)r;
+	}
+	return (int)fd;
+}
+
+/* Put a new connection where the old one was, or at a number of its own. */
+static int install(int fd)
+{
+	int at = atomic_load(&ctl_fd);
+	long r;
+
+	if (ours(at)) {
+		r = IW_SYS(dup3, fd, at, O_CLOEXEC);
+		IW_SYS(close, fd);
+	} else {
+		if (at >= 0)	/* closed behind our back: the number is the application's now */
+			iw_word_cas(at, iw_word_make(IW_FD_INTERNAL, 1), 0);
+		r = iw_fd_hide(fd);
+	}
+	if (r < 0)
+		return (int)r;
+	atomic_store(&ctl_ino, iw_fd_ino((int)r));
+	atomic_store(&ctl_fd, (int)r);
+	return (int)r;
+}
+
+static int rpc_held(void *msg, int fd, void *reply, size_t size)
+{
+	int fds[2] = { -1, -1 }, r = exchange(atomic_load(&ctl_fd), msg, fd, reply, size, fds);
+
+	iw_rpc_fds_close(fds);
+	return r;
+}
+
+/* Caller holds ctl_lock. */
+static int open_held(void)
+{
+	int fd = -ENOENT, r;
+
+	if (iw_ctl_up())
+		return 0;
+	if (iw_now_ms() < atomic_load(&next_try))
+		return -ENOTCONN;
+	for (int i = 0; iw_rundir(i) && fd < 0; i++)
+		fd = dial_one(iw_rundir(i));
+	if (fd >= 0)
+		fd = install(fd);
+	if (fd < 0) {
+		atomic_store(&next_try, iw_now_ms() + RETRY_MS);
+		return -ENOTCONN;
+	}
+	r = hello(fd);
+	if (r) {
+		drop(REFUSED_MS);
+		return -ENOTCONN;
+	}
+	atomic_fetch_add(&ctl_generation, 1);
+	atomic_store_explicit(&ctl_is_up, 1, memory_order_release);
+	iw_listeners_register(rpc_held);
+	return iw_ctl_up() ? 0 : -ENOTCONN;
+}
+
+bool iw_ctl_ready(void)
+{
+	const struct iw_peers *p;
+	uint64_t sigs;
+	char c;
+	long r;
+
+	if (!atomic_load(&iw_on))
+		return false;
+	if (iw_ctl_up()) {
+		r = IW_SYS(recvfrom, atomic_load(&ctl_fd), &c, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL);
+		p = atomic_load(&iw_peers);
+		if ((r == -EAGAIN || r > 0) && !atomic_load(&p->dead))
+			return true;
+	} else if (iw_now_ms() < atomic_load(&next_try)) {
+		return false;
+	}
+	if (iw_in_vfork())
+		return false;
+	sigs = iw_lock(&ctl_lock);
+	if (iw_ctl_up()) {
+		/* look again: somebody else may have dialled in the meantime */
+		r = IW_SYS(recvfrom, atomic_load(&ctl_fd), &c, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL);
+		if ((r != -EAGAIN && r <= 0) || atomic_load(&atomic_load(&iw_peers)->dead))
+			drop(0);
+	}
+	r = open_held();
+	iw_unlock(&ctl_lock, sigs);
+	return r == 0;
+}
+
+int iw_rpc(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2])
+{
+	int none[2], *fds = fds_out ? fds_out : none, r = -ENOTCONN;
+	uint64_t sigs;
+
+	fds[0] = fds[1] = -1;
+	if (!atomic_load(&iw_on) || iw_in_vfork())
+		return -ENOTCONN;
+	sigs = iw_lock(&ctl_lock);
+	for (int attempt = 0; attempt < 2; attempt++) {
+		r = open_held();
+		if (r)
+			break;
+		r = ours(atomic_load(&ctl_fd)) ? exchange(atomic_load(&ctl_fd), msg, fd_in, reply, reply_size, fds) : -ENOTCONN;
+		if (!r)
+			break;
+		drop(r == -ENOTCONN ? 0 : REFUSED_MS);
+		if (r != -ENOTCONN)
+			break;
+	}
+	iw_unlock(&ctl_lock, sigs);
+	if (!fds_out)
+		iw_rpc_fds_close(fds);
+	return r;
+}
+
+/*
+ * No lock: a packet is sent whole or not at all. A full queue means a daemon that does not read: IW_TELL_MUST waits as long as for
+ * an answer, then breaks the connection, so that the daemon knows that it missed something.
+ */
+void iw_tell_flags(void *msg, int fd_in, int flags)
+{
+	int fd = atomic_load(&ctl_fd);
+	struct iw_ctl_hdr *h = msg;
+	long r;
+
+	h->seq = 0;
+	if (!iw_ctl_up() || iw_in_vfork() || !ours(fd))
+		return;
+	r = send_msg(fd, msg, fd_in);
+	if (r != -EAGAIN || !(flags & IW_TELL_MUST))
+		return;
+	if (!wait_for(fd, POLLOUT, iw_now_ms() + atomic_load(&answer_ms)))
+		r = send_msg(fd, msg, fd_in);
+	if (r < 0 && ours(fd))
+		IW_SYS(shutdown, fd, SHUT_RDWR);
+}
+
+void iw_tell(void *msg, int fd_in)
+{
+	int saved = errno;
+
+	iw_tell_flags(msg, fd_in, 0);
+	errno = saved;
+}
+
+void iw_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd)
+{
+	struct iw_ctl_id m;
+
+	memset(&m, 0, sizeof(m));
+	iw_ctl_init(&m, type, 0);
+	m.id = id;
+	m.reason = reason;
+	m.fd = fd;
+	iw_tell_flags(&m, -1, type == IW_CTL_COMMIT || type == IW_CTL_ABANDON ? IW_TELL_MUST : 0);
+}
+
+void iw_ctl_closing_internal(int fd)
+{
+	uint64_t sigs = iw_lock(&ctl_lock);
+	long n;
+
+	if (fd == atomic_load(&ctl_fd) && ours(fd)) {
+		n = IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, fd + 1);
+		if (n >= 0 && n < IW_FD_MAX) {
+			iw_word_set((int)n, iw_word_make(IW_FD_INTERNAL, 1));
+			atomic_store(&ctl_fd, (int)n);
+		} else {
+			drop(0);
+		}
+	}
+	iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
+	iw_unlock(&ctl_lock, sigs);
+}
+
+/* The parent's connection is the parent's: this process opens its own when it needs one. */
+void iw_ctl_forked_child(void)
+{
+	int fd = atomic_load(&ctl_fd);
+
+	atomic_store(&ctl_lock.v, 0);
+	if (ours(fd))
+		IW_SYS(close, fd);
+	if (fd >= 0)
+		iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
+	atomic_store(&ctl_fd, -1);
+	atomic_store(&ctl_is_up, 0);
+	atomic_store(&next_try, 0);
+	atomic_store(&proc_page, NULL);
+	atomic_fetch_add(&ctl_generation, 1);
+}
+
+/* ---- intents ---- */
+
+_Atomic uint32_t *iw_intent_raise(const struct iw_addr *dst)
+{
+	struct iw_proc *p = atomic_load(&proc_page);
+	_Atomic uint32_t *n;
+
+	if (!p)
+		return NULL;
+	n = &p->intent[iw_addr_hash(dst->ip, dst->port) % IW_INTENTS];
+	atomic_fetch_add(n, 1);
+	return n;
+}
+
+void iw_intent_lower(_Atomic uint32_t *n)
+{
+	if (n)
+		atomic_fetch_sub(n, 1);
+}

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: MIT
+/*
+ * epoll stays the kernel's. This keeps a register of which epoll sets hold which of our fds, so that a registration can move
+ * from a TCP socket to its carrier, and corrects the few event bits in which a carrier differs from TCP.
+ *
+ * An event that the old registration of a swapped fd left behind is dropped, and the new registration is armed again, so that
+ * it reports by itself: no edge and no ONESHOT is lost, none is delivered twice.
+ */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "core.h"
+
+IW_EXPORT int epoll_create(int size);
+IW_EXPORT int epoll_create1(int flags);
+IW_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
+IW_EXPORT int epoll_wait(int epfd, struct epoll_event *ev, int n, int ms);
+IW_EXPORT int epoll_pwait(int epfd, struct epoll_event *ev, int n, int ms, const sigset_t *ss);
+IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct timespec *t, const sigset_t *ss);
+
+#define REGS	(1u << 18)
+#define HASH	(1u << 16)
+#define BATCH	64
+
+struct reg {
+	uint64_t data;
+	int fd, epfd;		/* epfd -1: the set lives on under a number we do not know */
+	uint32_t events;
+	uint32_t swapped;	/* value of swap_seq when it moved to a carrier; 0 never */
+	uint32_t next_fd, next_hash;	/* index + 1 */
+	bool parked;		/* taken out of the kernel's set, because only bits that TCP would not show are ready */
+};
+
+/* One mapping, made at the first registration; only what is used takes memory. */
+static struct regs {
+	uint32_t by_fd[IW_FD_MAX];	/* index + 1 */
+	uint32_t by_data[HASH];
+	struct reg r[REGS];
+} *regs;
+static uint32_t free_list, used;
+static bool overflow;
+static _Atomic uint32_t swap_seq = 1;
+
+static uint32_t *bucket(int epfd, uint64_t data)
+{
+	uint64_t h = (data ^ (uint64_t)(uint32_t)epfd << 40) * 0x9e3779b97f4a7c15ull;
+
+	return &regs->by_data[h >> 48];
+}
+
+static bool regs_map(void)
+{
+	long p;
+
+	if (regs)
+		return true;
+	p = IW_SYS(mmap, NULL, sizeof(*regs), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p < 0 && p > -4096)
+		return false;
+	regs = (struct regs *)p;
+	return true;
+}
+
+static struct reg *reg_find(int fd, int epfd)
+{
+	uint32_t i = regs ? regs->by_fd[fd] : 0;
+
+	for (; i; i = regs->r[i - 1].next_fd)
+		if (regs->r[i - 1].epfd == epfd)
+			return &regs->r[i - 1];
+	return NULL;
+}
+
+static void hash_in(struct reg *r)
+{
+	uint32_t *b = bucket(r->epfd, r->data);
+
+	r->next_hash = *b;
+	*b = (uint32_t)(r - regs->r) + 1;
+}
+
+static void hash_out(struct reg *r)
+{
+	uint32_t idx = (uint32_t)(r - regs->r) + 1, *p = bucket(r->epfd, r->data);
+
+	while (*p && *p != idx)
+		p = &regs->r[*p - 1].next_hash;
+	if (*p)
+		*p = r->next_hash;
+}
+
+static void reg_add(int fd, int epfd, const struct epoll_event *ev)
+{
+	struct reg *r;
+	uint32_t i;
+
+	if (!regs_map() || (!free_list && used == REGS)) {
+		overflow = true;
+		return;
+	}
+	i = free_list ? free_list : ++used;
+	r = &regs->r[i - 1];
+	if (free_list)
+		free_list = r->next_fd;
+	*r = (struct reg){ .data = ev->data.u64, .fd = fd, .epfd = epfd, .events = ev->events, .next_fd = regs->by_fd[fd] };
+	regs->by_fd[fd] = i;
+	hash_in(r);
+}
+
+static void reg_del(struct reg *r)
+{
+	uint32_t idx = (uint32_t)(r - regs->r) + 1, *p = &regs->by_fd[r->fd];
+
+	hash_out(r);
+	while (*p && *p != idx)
+		p = &regs->r[*p - 1].next_fd;
+	if (*p)
+		*p = r->next_fd;
+	r->fd = -1;
+	r->next_fd = free_list;
+	free_list = idx;
+}
+
+void iw_reg_drop_fd(int fd)
+{
+	while (regs && regs->by_fd[fd])
+		reg_del(&regs->r[regs->by_fd[fd] - 1]);
+}
+
+/* The number of an epoll set goes. If it was duplicated the set may live on, with registrations out of our reach. */
+void iw_reg_drop_epfd(int epfd, bool aliased)
+{
+	for (uint32_t i = 0; i < used; i++) {
+		struct reg *r = &regs->r[i];
+
+		if (r->fd < 0 || r->epfd != epfd)
+			continue;
+		if (!aliased) {
+			reg_del(r);
+			continue;
+		}
+		hash_out(r);
+		r->epfd = -1;
+		hash_in(r);
+	}
+}
+
+bool iw_reg_lost(int fd)
+{
+	return overflow || reg_find(fd, -1);
+}
+
+static long reg_ctl(const struct reg *r, int op)
+{
+	struct epoll_event ev = { .events = r->events, .data.u64 = r->data };
+
+	return IW_SYS(epoll_ctl, r->epfd, op, r->fd, &ev);
+}
+
+int iw_reg_detach(int fd)
+{
+	uint32_t i = regs ? regs->by_fd[fd] : 0, j;
+
+	for (; i; i = regs->r[i - 1].next_fd)
+		if (!regs->r[i - 1].parked && reg_ctl(&regs->r[i - 1], EPOLL_CTL_DEL) < 0)
+			break;
+	if (!i)
+		return 0;
+	for (j = regs->by_fd[fd]; j != i; j = regs->r[j - 1].next_fd)
+		reg_ctl(&regs->r[j - 1], EPOLL_CTL_ADD);
+	return -EBUSY;
+}
+
+/* ADD fails only for want of memory that the DEL has just given back. */
+void iw_reg_attach(int fd)
+{
+	uint32_t seq = atomic_fetch_add(&swap_seq, 1) + 1;
+
+	for (uint32_t i = regs ? regs->by_fd[fd] : 0; i; i = regs->r[i - 1].next_fd) {
+		regs->r[i - 1].swapped = seq;
+		regs->r[i - 1].parked = false;
+		reg_ctl(&regs->r[i - 1], EPOLL_CTL_ADD);
+	}
+}
+
+/* ---- epoll_create, epoll_ctl ---- */
+
+static int created(int epfd)
+{
+	int saved = errno;
+
+	if (epfd >= 0 && atomic_load(&iw_on)) {
+		if (iw_word(epfd))
+			iw_fd_forget(epfd);
+		iw_word_set(epfd, iw_word_make(IW_FD_EPOLL, 0));
+	}
+	errno = saved;
+	return epfd;
+}
+
+int epoll_create(int size)
+{
+	return created(iw_real.epoll_create(size));
+}
+
+int epoll_create1(int flags)
+{
+	return created(iw_real.epoll_create1(flags));
+}
+
+/* The kernel does not have a parked registration; the application thinks that it has. */
+static int ctl_parked(struct reg *r, int op, struct epoll_event *ev)
+{
+	int ret;
+
+	if (op == EPOLL_CTL_DEL) {
+		reg_del(r);
+		return 0;
+	}
+	if (op != EPOLL_CTL_MOD) {
+		errno = EEXIST;
+		return -1;
+	}
+	ret = iw_real.epoll_ctl(r->epfd, EPOLL_CTL_ADD, r->fd, ev);
+	if (!ret)
+		r->parked = false;
+	return ret;
+}
+
+static int ctl_held(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	struct reg *r = reg_find(fd, epfd);
+	int ret;
+
+	if (r && r->parked) {
+		ret = ctl_parked(r, op, ev);
+		if (op == EPOLL_CTL_DEL)
+			return ret;
+	} else {
+		ret = iw_real.epoll_ctl(epfd, op, fd, ev);
+	}
+	if (ret)
+		return ret;
+	switch (op) {
+	case EPOLL_CTL_ADD:
+		if (r)		/* the old one went with a file that was closed behind our back */
+			reg_del(r);
+		reg_add(fd, epfd, ev);
+		break;
+	case EPOLL_CTL_MOD:
+		if (!r) {
+			reg_add(fd, epfd, ev);	/* was registered before we saw it */
+			break;
+		}
+		hash_out(r);
+		r->events = ev->events;
+		r->data = ev->data.u64;
+		hash_in(r);
+		break;
+	case EPOLL_CTL_DEL:
+		if (r)
+			reg_del(r);
+		break;
+	}
+	return 0;
+}
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	enum iw_fd_kind kind = iw_fd_kind(fd);
+	uint64_t sigs;
+	int ret;
+
+	if (iw_likely(kind != IW_FD_TCP && kind != IW_FD_CONNECTING && kind != IW_FD_STREAM))
+		return iw_real.epoll_ctl(epfd, op, fd, ev);
+	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork())
+		return iw_real.epoll_ctl(epfd, op, fd, ev);
+	if (kind == IW_FD_CONNECTING)
+		iw_connect_settle(fd);
+	sigs = iw_lock(&iw_tab_lock);
+	ret = ctl_held(epfd, op, fd, ev);
+	if (!ret && !iw_word(epfd))
+		iw_word_set(epfd, iw_word_make(IW_FD_EPOLL, 1));	/* made elsewhere: there may be other numbers for it */
+	iw_unlock(&iw_tab_lock, sigs);
+	return ret;
+}
+
+/* ---- waiting ---- */
+
+struct hit {
+	int fd;			/* -1: not ours */
+	uint32_t swapped, mask;
+};
+
+#define CHANGED_BITS (EPOLLERR | EPOLLHUP | EPOLLRDHUP)
+
+/* Which of our fds do these events belong to? With equal data for several, one that is connecting or was just swapped. */
+static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, struct hit *h)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+
+	for (int i = 0; i < n; i++) {
+		h[i].fd = -1;
+		for (uint32_t j = regs ? *bucket(epfd, ev[i].data.u64) : 0; j; j = regs->r[j - 1].next_hash) {
+			const struct reg *r = &regs->r[j - 1];
+
+			if (r->epfd != epfd || r->data != ev[i].data.u64)
+				continue;
+			h[i] = (struct hit){ r->fd, r->swapped, r->events };
+			if (iw_fd_kind(r->fd) == IW_FD_CONNECTING || (int32_t)(r->swapped - seq) > 0)
+				break;
+		}
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+/* Report again whatever is ready. park: it is ready with nothing that TCP would show, so keep it out until something changes. */
+static void rearm(int epfd, int fd, bool park)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct reg *r = reg_find(fd, epfd);
+
+	if (r && !r->parked) {
+		if (park || (r->events & EPOLLEXCLUSIVE))
+			reg_ctl(r, EPOLL_CTL_DEL);
+		if (park)
+			r->parked = true;
+		else
+			reg_ctl(r, r->events & EPOLLEXCLUSIVE ? EPOLL_CTL_ADD : EPOLL_CTL_MOD);
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+void iw_epoll_look_again(int fd)
+{
+	uint64_t sigs;
+
+	if ((unsigned int)fd >= IW_FD_MAX || !regs)
+		return;
+	sigs = iw_lock(&iw_tab_lock);
+	for (uint32_t i = regs->by_fd[fd]; i; i = regs->r[i - 1].next_fd) {
+		struct reg *r = &regs->r[i - 1];
+
+		if (r->parked && reg_ctl(r, EPOLL_CTL_ADD) >= 0)
+			r->parked = false;
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+/* true: the event stands (with corrected bits). */
+static bool keep(int epfd, struct epoll_event *ev, const struct hit *h, uint32_t seq)
+{
+	enum iw_fd_kind kind = h->fd < 0 ? IW_FD_OTHER : iw_fd_kind(h->fd);
+	bool swapped = (int32_t)(h->swapped - seq) > 0;
+	struct iw_stream *s;
+	uint32_t bits;
+
+	if (kind == IW_FD_CONNECTING) {
+		kind = iw_connect_settle(h->fd);
+		swapped = kind == IW_FD_STREAM;
+	}
+	if (kind != IW_FD_STREAM)
+		return true;
+	if (swapped) {
+		rearm(epfd, h->fd, false);
+		return false;
+	}
+	s = ev->events & CHANGED_BITS ? iw_stream_of(h->fd) : NULL;
+	if (!s || !iw_stream_verify(h->fd, s))
+		return true;
+	bits = (uint16_t)iw_stream_fix_events(s, h->fd, (short)ev->events) & (h->mask | EPOLLERR | EPOLLHUP);
+	if (bits) {
+		ev->events = bits;
+		return true;
+	}
+	if (!(h->mask & EPOLLET))
+		rearm(epfd, h->fd, true);
+	return false;
+}
+
+static bool interesting(const struct epoll_event *ev, int n, uint32_t seq)
+{
+	if (atomic_load(&iw_connecting) || atomic_load(&swap_seq) != seq)
+		return true;
+	for (int i = 0; i < n; i++)
+		if (ev[i].events & CHANGED_BITS)
+			return true;
+	return false;
+}
+
+static int review(int epfd, struct epoll_event *ev, int n, uint32_t seq)
+{
+	struct hit h[BATCH];
+	int kept = 0, saved = errno;
+
+	if (!interesting(ev, n, seq))
+		return n;
+	for (int i = 0; i < n; i += BATCH) {
+		int k = n - i < BATCH ? n - i : BATCH;
+
+		hits(epfd, ev + i, k, seq, h);
+		for (int j = 0; j < k; j++)
+			if (keep(epfd, &ev[i + j], &h[j], seq))
+				ev[kept++] = ev[i + j];
+	}
+	errno = saved;
+	return kept;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+struct wait {
+	enum { WAIT, PWAIT, PWAIT2 } call;
+	int epfd, n;
+	struct epoll_event *ev;
+	int ms;
+	const struct timespec *t;
+	const sigset_t *ss;
+};
+
+static int wait_once(const struct wait *w)
+{
+	switch (w->call) {
+	case WAIT:
+		return iw_real.epoll_wait(w->epfd, w->ev, w->n, w->ms);
+	case PWAIT:
+		return iw_real.epoll_pwait(w->epfd, w->ev, w->n, w->ms, w->ss);
+	default:
+		return iw_real.epoll_pwait2(w->epfd, w->ev, w->n, w->t, w->ss);
+	}
+}
+
+/* Until something stands, or the kernel has nothing in the time that is left. */
+static int wait_for(struct wait *w)
+{
+	bool forever = w->call == PWAIT2 ? !w->t : w->ms < 0;
+	int64_t end = 0, left;
+	struct timespec t;
+	uint32_t seq;
+	int n;
+
+	if (!forever)
+		end = now_ns() + (w->call == PWAIT2 ? (int64_t)w->t->tv_sec * 1000000000 + w->t->tv_nsec : w->ms * 1000000ll);
+	for (;;) {
+		seq = atomic_load(&swap_seq);
+		n = wait_once(w);
+		if (n <= 0)
+			return n;
+		n = review(w->epfd, w->ev, n, seq);
+		if (n)
+			return n;
+		if (forever)
+			continue;
+		left = end - now_ns();
+		if (left < 0)
+			left = 0;
+		w->ms = (int)((left + 999999) / 1000000);
+		t = (struct timespec){ left / 1000000000, left % 1000000000 };
+		w->t = &t;
+	}
+}
+
+static int wait_any(struct wait *w)
+{
+	uint32_t seq;
+	int n;
+
+	if (iw_ctl_gen())
+		return wait_for(w);
+	/* No daemon so far: the kernel's call and nothing else, unless another thread's first connect came in between. */
+	seq = atomic_load(&swap_seq);
+	n = wait_once(w);
+	if (n <= 0 || !iw_ctl_gen())
+		return n;
+	n = review(w->epfd, w->ev, n, seq);
+	return n ? n : wait_for(w);
+}
+
+int epoll_wait(int epfd, struct epoll_event *ev, int n, int ms)
+{
+	struct wait w = { .call = WAIT, .epfd = epfd, .ev = ev, .n = n, .ms = ms };
+
+	return wait_any(&w);
+}
+
+int epoll_pwait(int epfd, struct epoll_event *ev, int n, int ms, const sigset_t *ss)
+{
+	struct wait w = { .call = PWAIT, .epfd = epfd, .ev = ev, .n = n, .ms = ms, .ss = ss };
+
+	return wait_any(&w);
+}
+
+int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct timespec *t, const sigset_t *ss)
+{
+	struct wait w = { .call = PWAIT2, .epfd = epfd, .ev = ev, .n = n, .t = t, .ss = ss };
+
+	return wait_any(&w);
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+/* Descriptors come and go: close, dup and fcntl keep the table right. */
+#include <linux/close_range.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "core.h"
+
+IW_EXPORT int close(int fd);
+IW_EXPORT int __close(int fd);
+IW_EXPORT int fclose(FILE *f);
+IW_EXPORT int dup(int fd);
+IW_EXPORT int dup2(int from, int to);
+IW_EXPORT int __dup2(int from, int to);
+IW_EXPORT int dup3(int from, int to, int flags);
+IW_EXPORT int fcntl(int fd, int cmd, ...);
+IW_EXPORT int __fcntl(int fd, int cmd, ...);
+IW_EXPORT int fcntl64(int fd, int cmd, ...);
+IW_EXPORT int close_range(unsigned int first, unsigned int last, int flags);
+IW_EXPORT void closefrom(int low);
+
+/* Is it still ours? If it was closed behind our back the number may be the application's by now. */
+static bool internal(int fd)
+{
+	if (iw_ctl_owns(fd) || iw_connecting_owns(fd))
+		return true;
+	iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
+	return false;
+}
+
+/* The fd is about to be closed: let go of what it stands for. false: it is not open as far as the application knows. */
+static bool let_go(int fd)
+{
+	uint32_t w = iw_word(fd);
+	int saved = errno;
+
+	if (w == IW_OTHER_SEEN) {
+		iw_word_cas(fd, w, 0);
+		return true;
+	}
+	if (iw_in_vfork())	/* the table is the parent's, who keeps the fd open */
+		return true;
+	if (iw_word_kind(w) == IW_FD_INTERNAL)
+		return !internal(fd);
+	iw_fd_forget(fd);
+	errno = saved;
+	return true;
+}
+
+int close(int fd)
+{
+	if (iw_unlikely(iw_word(fd)) && !let_go(fd)) {
+		errno = EBADF;
+		return -1;
+	}
+	return iw_real.close(fd);
+}
+
+int __close(int fd)
+{
+	return close(fd);
+}
+
+int fclose(FILE *f)
+{
+	int saved = errno, fd = f ? fileno(f) : -1;
+
+	iw_init();
+	if (fd >= 0 && iw_unlikely(iw_word(fd) & ~IW_OTHER_SEEN)) {
+		fflush(f);	/* while it still is what it was */
+		let_go(fd);
+	} else if (fd >= 0) {
+		iw_word_set(fd, 0);
+	}
+	errno = saved;
+	return iw_real.fclose(f);
+}
+
+/* ---- duplicates ---- */
+
+/* A socket with two numbers cannot be swapped. */
+static void before_dup(int fd)
+{
+	if (iw_unlikely(iw_fd_kind(fd) == IW_FD_CONNECTING) && iw_connect_settle(fd) == IW_FD_CONNECTING)
+		iw_tcp_plain(fd, IW_REASON_FD_SHARED);
+}
+
+static int after_dup(int from, int to)
+{
+	uint32_t w = iw_word(from);
+
+	if (to < 0 || (!w && !iw_word(to)) || to >= IW_FD_MAX || iw_in_vfork())
+		return to;
+	if (iw_word(to))
+		iw_fd_forget(to);
+	switch (iw_word_kind(w)) {
+	case IW_FD_STREAM:
+		iw_stream_get(iw_stream_at(iw_word_val(w)));
+		break;
+	case IW_FD_LISTENER:
+		iw_listener_get(iw_word_val(w));
+		break;
+	case IW_FD_TCP:
+		iw_tcp_plain(from, IW_REASON_FD_SHARED);
+		w = iw_word(from);
+		break;
+	case IW_FD_EPOLL:
+		w = iw_word_make(IW_FD_EPOLL, 1);
+		iw_word_set(from, w);
+		break;
+	case IW_FD_OTHER:
+		break;
+	default:
+		w = IW_OTHER_SEEN;
+		break;
+	}
+	iw_word_set(to, w);
+	return to;
+}
+
+/* The number `to` will be closed by the kernel, if from is open. */
+static void before_dup_over(int from, int to)
+{
+	before_dup(from);
+	if (iw_likely(!iw_word(to)) || from == to || IW_SYS(fcntl, from, F_GETFD, 0) < 0 || iw_in_vfork())
+		return;
+	if (iw_fd_kind(to) != IW_FD_INTERNAL)
+		iw_fd_forget(to);
+	else if (iw_ctl_owns(to))
+		iw_ctl_closing_internal(to);
+	else
+		iw_connecting_closing_internal(to);
+}
+
+int dup(int fd)
+{
+	int saved = errno, r;
+
+	before_dup(fd);
+	r = after_dup(fd, iw_real.dup(fd));
+	if (r >= 0)
+		errno = saved;
+	return r;
+}
+
+int dup2(int from, int to)
+{
+	int saved = errno, r;
+
+	before_dup_over(from, to);
+	r = iw_real.dup2(from, to);
+	if (r < 0 || from == to)
+		return r;
+	after_dup(from, to);
+	errno = saved;
+	return r;
+}
+
+int __dup2(int from, int to)
+{
+	return dup2(from, to);
+}
+
+int dup3(int from, int to, int flags)
+{
+	int saved = errno, r;
+
+	if (!(flags & ~O_CLOEXEC))
+		before_dup_over(from, to);
+	r = iw_real.dup3(from, to, flags);
+	if (r < 0)
+		return r;
+	after_dup(from, to);
+	errno = saved;
+	return r;
+}
+
+static int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
+{
+	int saved = errno, r;
+
+	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) {
+		before_dup(fd);
+		r = after_dup(fd, real(fd, cmd, arg));
+		if (r >= 0)
+			errno = saved;
+		return r;
+	}
+	if (iw_unlikely(iw_fd_kind(fd) == IW_FD_CONNECTING))	/* flags go to what the fd will be */
+		iw_connect_settle(fd);
+	return real(fd, cmd, arg);
+}
+
+int fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return do_fcntl(iw_real.fcntl, fd, cmd, arg);
+}
+
+int __fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return do_fcntl(iw_real.fcntl, fd, cmd, arg);
+}
+
+int fcntl64(int fd, int cmd, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return do_fcntl(iw_real.fcntl64, fd, cmd, arg);
+}
+
+/* ---- ranges ---- */
+
+/* Internal fds are left open: for the application they are not there. */
+static int close_range_around(unsigned int first, unsigned int last, int flags)
+{
+	unsigned int from = first, fd;
+	int high = atomic_load(&iw_fd_high), ret;
+
+	for (fd = first; (int)fd <= high && fd <= last; fd++) {
+		if (!iw_word((int)fd) || let_go((int)fd))
+			continue;
+		if (fd > from) {
+			ret = iw_real.close_range(from, fd - 1, flags);
+			if (ret)
+				return ret;
+		}
+		from = fd + 1;
+	}
+	return from <= last && from >= first ? iw_real.close_range(from, last, flags) : 0;
+}
+
+int close_range(unsigned int first, unsigned int last, int flags)
+{
+	int high = atomic_load(&iw_fd_high);
+
+	if (high < 0 || first > (unsigned int)high || first > last || (flags & ~CLOSE_RANGE_UNSHARE) || iw_in_vfork())
+		return iw_real.close_range(first, last, flags);
+	return close_range_around(first, last, flags);
+}
+
+void closefrom(int low)
+{
+	close_range(low > 0 ? (unsigned int)low : 0, UINT_MAX, 0);
+}
