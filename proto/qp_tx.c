@@ -296,7 +296,6 @@ static size_t frame_payload(struct iw_qp *qp, const struct iw_qp_ops *ops, void 
 	bool write = wr->op == IW_WR_WRITE, last;
 	uint8_t hdr[HDR_MAX], *h = hdr + IW_MPA_LEN, sge = qp->tx_sge;
 	uint32_t hdr_len = write ? IW_DDP_TAGGED : IW_DDP_UNTAGGED, n = e->len - qp->tx_off, sge_off = qp->tx_sge_off;
-	uint32_t inl = 0;	/* octets of the segment that come from wr->inl */
 	struct fpdu f;
 	uint16_t ulpdu;
 	size_t wire;
@@ -314,11 +313,7 @@ static size_t frame_payload(struct iw_qp *qp, const struct iw_qp_ops *ops, void 
 	else
 		put_untagged(qp, h, send_opcode(wr), last, wr->flags & IW_WR_INVALIDATE ? wr->inv_stag : 0, IW_QN_SEND, qp->tx_off);
 	fpdu_begin(&f, qp, out, hdr, hdr_len, ulpdu);
-	if (wr->flags & IW_WR_INLINE && qp->tx_off < wr->inl_len) {
-		inl = wr->inl_len - qp->tx_off < n ? wr->inl_len - qp->tx_off : n;
-		put(&f, wr->inl + qp->tx_off, inl);
-	}
-	if (!put_gather(&f, ops, ctx, wr, n - inl, &sge, &sge_off))
+	if (!put_gather(&f, ops, ctx, wr, n - put_inline(&f, wr, qp->tx_off, n), &sge, &sge_off))
 		return sq_local_error(qp, ops, ctx, e);
 	wire = fpdu_end(&f, qp, ulpdu);
 	e->st = IW_SQE_ACTIVE;
