@@ -106,7 +106,8 @@ struct iw_rs_ops {
 	void *(*mem)(void *ctx, uint32_t stag, uint64_t to, size_t len);
 	/* Expose [off, off + len) of the tx ring for remote read, stream scope. Returns 0 and the STag and TO to advertise. */
 	int (*expose)(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint64_t *to);
-	void (*unexpose)(void *ctx, uint32_t stag);		/* on CANCEL or abort; a Send with Invalidate does it otherwise */
+	/* On CANCEL or abort; a Send with Invalidate does it otherwise. A hostile peer may have invalidated it already: then nothing. */
+	void (*unexpose)(void *ctx, uint32_t stag);
 	/* Comes from within iw_rs_complete() and iw_rs_pump(): the callee only takes note (queues work) and calls nothing of rs. */
 	void (*event)(void *ctx, enum iw_rs_event ev);
 };
