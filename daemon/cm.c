@@ -55,11 +55,13 @@ static int cm_listen(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 {
 	struct cm_req r = { 0 };
 	uint64_t cookie = 0;
+	enum iw_reason reason;
 	int ret = req_begin(&r, c, &m->h);
 
 	if (ret)
 		return ret;
-	req_ack(&r, listener_add(c, fd, &cookie), cookie);
+	reason = listener_add(c, fd, &cookie);
+	req_ack(&r, reason, cookie);
 	return 0;
 }
 

@@ -8,6 +8,8 @@
 
 #include "cm_priv.h"
 
+#define PROMISE_MS 2000u
+
 static struct list all = { &all, &all };
 static struct list table[CM_HASH];
 
@@ -294,13 +296,22 @@ void offers_listener_gone(uint16_t port)
 
 /* ---- what streams tell ---- */
 
+static void promise_late(struct timer *t)
+{
+	offer_withdraw(container_of(t, struct offer, timer), IW_REASON_TIMEOUT);
+}
+
 static void claim_late(struct timer *t)
 {
 	struct offer *o = container_of(t, struct offer, timer);
 
-	if (!o->promised)
-		shun_add(&o->t.peer, IW_REASON_UNCLAIMED);
-	offer_withdraw(o, o->promised ? IW_REASON_TIMEOUT : IW_REASON_UNCLAIMED);
+	if (o->promised) {
+		/* The server's library gives up on its daemon after answer_timeout + 1 s; until then a CONFIRM may come. */
+		timer_start(t, conf.answer_timeout + PROMISE_MS, promise_late);
+		return;
+	}
+	shun_add(&o->t.peer, IW_REASON_UNCLAIMED);
+	offer_withdraw(o, IW_REASON_UNCLAIMED);
 }
 
 static void held_octets(struct stream *st)
@@ -334,4 +345,8 @@ static void gone(struct stream *st)
 }
 
 static const struct stream_cm_ops ops = { .withdrawn = withdrawn, .held_octets = held_octets, .gone = gone };
-const struct stream_cm_ops *stream_cm = &ops;
+
+void offers_start(void)
+{
+	stream_cm = &ops;
+}

@@ -125,6 +125,7 @@ struct offer {
 	bool promised;			/* a claim was answered yes, CONFIRM is awaited */
 	enum iw_reason doomed;		/* not yet committed: withdraw at once when it is */
 };
+void offers_start(void);
 int cm_offer(struct client *c, const struct iw_ctl_conn *m, int fd);	/* takes fd */
 int cm_commit(struct client *c, const struct iw_ctl_id *m);
 int cm_abandon(struct client *c, const struct iw_ctl_id *m);

@@ -433,6 +433,7 @@ int ctl_start(void)
 		log_err("%s/%s: %s", conf.rundir, IW_CTL_SOCK, strerror(-ret));
 		return ret;
 	}
+	offers_start();
 	ctl_accept();
 	return 0;
 }

@@ -21,7 +21,7 @@
 #include "log.h"
 #include "session.h"
 
-#define DEFAULT_CONF "/etc/iwsock/iwarpd.conf"
+#define DEFAULT_CONF "/etc/iwarpd.conf"
 
 static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' }, { "option", required_argument, NULL, 'o' },
@@ -139,12 +139,14 @@ static bool system_wide(void)
 
 static int rundir_name(void)
 {
-	const char *s = getenv("RUNTIME_DIRECTORY"), *x = getenv("XDG_RUNTIME_DIR");
+	const char *s = getenv("RUNTIME_DIRECTORY"), *x = getenv("XDG_RUNTIME_DIR"), *e = getenv("IWSOCK_RUNDIR");
 	int n = 0;
 
 	if (conf.rundir[0])
 		return 0;
-	if (s && *s == '/')
+	if (e && *e == '/')
+		n = snprintf(conf.rundir, sizeof(conf.rundir), "%s", e);
+	else if (s && *s == '/')
 		n = snprintf(conf.rundir, sizeof(conf.rundir), "%.*s", (int)strcspn(s, ":"), s);
 	else if (!geteuid())
 		n = snprintf(conf.rundir, sizeof(conf.rundir), "/run/iwarpd");
