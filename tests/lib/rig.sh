@@ -41,6 +41,7 @@ rig_up() {
 	trap rig_trap EXIT
 	trap 'exit 1' INT TERM HUP
 	chmod 755 "$RIG_DIR"
+	[ -z "${TMPDIR-}" ] || chmod a+x "$TMPDIR"	# programs of other users must get at the run directory
 	for i in $(seq "$n"); do
 		ip netns add "$RIG_ID"h"$i" || exit 1
 		RIG_HOSTS=$i
@@ -182,7 +183,7 @@ rig_capture_stop() {
 # json EXPRESSION: evaluates a Python expression over d, the JSON document on standard input
 json() { python3 -c 'import json, sys; d = json.load(sys.stdin); print('"$1"')'; }
 # stream_count HOST [condition over r]: how many rows of `iwctl streams` fit
-stream_count() { host_ctl "$1" streams --json | json "len([r for r in (d if isinstance(d, list) else d['streams']) if ${2-True}])"; }
+stream_count() { host_ctl "$1" streams --json | json "len([r for r in d if ${2-True}])"; }
 
 rig_logs() {
 	local f
@@ -254,4 +255,31 @@ rig_trap() {
 	done
 	rig_clean
 	exit $s
+}
+
+# ---- counts of the daemons ----
+# accel_count HOST SIDE: connections that were accelerated since the daemon started; SIDE is client or server
+accel_count() { host_ctl "$1" reasons --json | json "sum(r['as_$2'] for r in d if r['reason_number'] == 0)"; }
+# plain_count HOST: connections that stayed plain TCP, whatever the reason
+plain_count() { host_ctl "$1" reasons --json | json "sum(r['as_client'] + r['as_server'] for r in d if r['reason_number'])"; }
+plain_reasons() {
+	host_ctl "$1" reasons --json |
+		json "' '.join('%s %d/%d' % (r['reason'], r['as_client'], r['as_server']) for r in d if r['reason_number'] and r['as_client'] + r['as_server'])"
+}
+# counts_begin SERVER-HOST CLIENT-HOST; counts_end NAME MIN: at least MIN connections were accelerated since, at both ends, and
+# none stayed plain
+counts_begin() {
+	RIG_COUNTS=("$1" "$2" "$(accel_count "$1" server)" "$(accel_count "$2" client)" "$(plain_count "$1")" "$(plain_count "$2")")
+}
+counts_end() {
+	local name=$1 min=$2 s=${RIG_COUNTS[0]} c=${RIG_COUNTS[1]}
+	at_least $(($(accel_count "$s" server) - RIG_COUNTS[2])) "$min" "$name: connections accelerated at the server"
+	at_least $(($(accel_count "$c" client) - RIG_COUNTS[3])) "$min" "$name: connections accelerated at the client"
+	is "$(($(plain_count "$s") - RIG_COUNTS[4])) $(($(plain_count "$c") - RIG_COUNTS[5]))" "0 0" "$name: none stayed plain TCP" ||
+		diag "server: $(plain_reasons "$s"); client: $(plain_reasons "$c")"
+}
+# no_streams HOST: nothing is left in the daemon
+no_streams() {
+	[ "$(host_ctl "$1" streams --json | json "len([r for r in d if r['transport'] != 'tcp'])")" = 0 ] &&
+		[ "$(host_ctl "$1" stags --json | json "len([s for s in d if s['stream'] != '0'])")" = 0 ]
 }

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""Small unmodified network programs for tests/apps.t: net.py COMMAND HOST PORT [argument ...]. They say what was wrong and exit 1."""
+import asyncio
+import hashlib
+import os
+import socket
+import sys
+import threading
+
+
+def value(i):
+    """The value of key number i: 1 to 3000 octets that only this key has."""
+    block = hashlib.sha256(b"value %d" % i).digest().hex().encode()
+    return (block * 50)[: 1 + i * 37 % 3000]
+
+
+def connect(host, port):
+    s = socket.create_connection((host, port), timeout=60)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return s
+
+
+def redis_keys(host, port, count="10000"):
+    """Write keys and read them back, 100 at a time in a pipeline."""
+    s = connect(host, port)
+    f = s.makefile("rb")
+    n = int(count)
+    for start in range(0, n, 100):
+        out = b""
+        for i in range(start, start + 100):
+            k, v = b"key:%d" % i, value(i)
+            out += b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % (len(k), k, len(v), v)
+        s.sendall(out)
+        for _ in range(100):
+            assert f.readline() == b"+OK\r\n"
+    for start in range(0, n, 100):
+        s.sendall(b"".join(b"GET key:%d\r\n" % i for i in range(start, start + 100)))
+        for i in range(start, start + 100):
+            want = value(i)
+            head = f.readline()
+            assert head == b"$%d\r\n" % len(want), (i, head)
+            got = f.read(len(want) + 2)
+            assert got == want + b"\r\n", i
+    print(n, "keys written and read back")
+
+
+def memcached_keys(host, port, count="4000", threads="8"):
+    """Several connections, each writes its keys and reads those of its neighbour."""
+    errors = []
+    barrier = threading.Barrier(int(threads))
+
+    def work(me):
+        try:
+            s = connect(host, port)
+            f = s.makefile("rb")
+            per = int(count) // int(threads)
+            for i in range(me * per, (me + 1) * per):
+                v = value(i)
+                s.sendall(b"set k%d 0 0 %d\r\n%s\r\n" % (i, len(v), v))
+                assert f.readline() == b"STORED\r\n", i
+            barrier.wait(60)
+            other = (me + 1) % int(threads)
+            for i in range(other * per, (other + 1) * per):
+                s.sendall(b"get k%d\r\n" % i)
+                want = value(i)
+                assert f.readline() == b"VALUE k%d 0 %d\r\n" % (i, len(want)), i
+                assert f.read(len(want)) == want, i
+                assert f.readline() == b"\r\n" and f.readline() == b"END\r\n"
+        except Exception as e:  # pylint: disable=broad-except
+            errors.append(repr(e))
+            barrier.abort()
+
+    ts = [threading.Thread(target=work, args=(i,)) for i in range(int(threads))]
+    for t in ts:
+        t.start()
+    for t in ts:
+        t.join()
+    if errors:
+        sys.exit("; ".join(errors))
+    print(count, "keys over", threads, "connections")
+
+
+def http_load(host, port, path, count, size, stop=None):
+    """count requests, each on a connection of its own; with stop: until that file exists."""
+    done = 0
+    while done < int(count) or (stop and not os.path.exists(stop)):
+        s = connect(host, port)
+        s.sendall(b"GET %s HTTP/1.0\r\nHost: x\r\n\r\n" % path.encode())
+        data = b""
+        while True:
+            b = s.recv(65536)
+            if not b:
+                break
+            data += b
+        s.close()
+        head, _, body = data.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), (done, head[:40], len(data))
+        assert len(body) == int(size), (done, len(body))
+        done += 1
+    print(done, "requests")
+
+
+async def echo_one(host, port, me, rounds):
+    r, w = await asyncio.open_connection(host, port)
+    for i in range(rounds):
+        msg = (b"connection %d round %d " % (me, i)) * (1 + (me * 7 + i * 13) % 60)
+        w.write(msg)
+        await w.drain()
+        got = await r.readexactly(len(msg))
+        assert got == msg
+    w.write_eof()
+    assert await r.read() == b""
+    w.close()
+    await w.wait_closed()
+
+
+def echo_client(host, port, conns="200", rounds="50"):
+    async def main():
+        await asyncio.wait_for(asyncio.gather(*(echo_one(host, port, i, int(rounds)) for i in range(int(conns)))), 120)
+
+    asyncio.run(main())
+    print(conns, "connections,", rounds, "rounds each")
+
+
+def echo_server(host, port):
+    async def serve(r, w):
+        while True:
+            b = await r.read(4096)
+            if not b:
+                break
+            w.write(b)
+            await w.drain()
+        w.close()
+
+    async def main():
+        server = await asyncio.start_server(serve, host, int(port), backlog=256)
+        async with server:
+            await server.serve_forever()
+
+    asyncio.run(main())
+
+
+def smtp_server(host, port):
+    """Speaks first; a thread per connection."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    l = socket.socket(family, socket.SOCK_STREAM)
+    l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        l.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    l.bind((host, int(port)))
+    l.listen(50)
+
+    def serve(s):
+        with s:
+            f = s.makefile("rwb", buffering=0)
+            f.write(b"220 ready\r\n")
+            digest = None
+            while True:
+                line = f.readline()
+                if not line or line == b"QUIT\r\n":
+                    break
+                if line == b"DATA\r\n":
+                    f.write(b"354 go on\r\n")
+                    digest = hashlib.sha256()
+                    while True:
+                        line = f.readline()
+                        if line == b".\r\n":
+                            break
+                        digest.update(line)
+                    f.write(b"250 " + digest.hexdigest().encode() + b"\r\n")
+                else:
+                    f.write(b"250 ok\r\n")
+            f.write(b"221 bye\r\n")
+
+    while True:
+        s, _ = l.accept()
+        threading.Thread(target=serve, args=(s,), daemon=True).start()
+
+
+def smtp_client(host, port, mails="20"):
+    for n in range(int(mails)):
+        s = connect(host, port)
+        f = s.makefile("rb")
+        assert f.readline() == b"220 ready\r\n"
+        s.sendall(b"HELO me\r\n")
+        assert f.readline() == b"250 ok\r\n"
+        s.sendall(b"DATA\r\n")
+        assert f.readline() == b"354 go on\r\n"
+        body = b"".join(b"line %d of mail %d\r\n" % (i, n) for i in range(500))
+        s.sendall(body)
+        s.sendall(b".\r\n")
+        assert f.readline() == b"250 " + hashlib.sha256(body).hexdigest().encode() + b"\r\n"
+        s.sendall(b"QUIT\r\n")
+        assert f.readline() == b"221 bye\r\n"
+        assert f.read() == b""
+        s.close()
+    print(mails, "mails")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1].replace("-", "_")](sys.argv[2], sys.argv[3], *sys.argv[4:])

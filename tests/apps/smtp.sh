@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+# A server that speaks first, on a dual-stack listener: IPv4, IPv6, and IPv4-mapped from an IPv6 socket.
+host_bg_iw $S smtp.log "$PY" "$NET" smtp-server :: 7025
+pid=$!
+host_port $S 7025 || { fail "smtp-like server starts"; return; }
+for to in "$A" "$A6" "::ffff:$A"; do
+	counts_begin $S $C
+	got=$(host_exec_iw $C timeout 60 "$PY" "$NET" smtp-client "$to" 7025 20 2>&1)
+	is "$got" "20 mails" "server speaks first: $to"
+	counts_end "server speaks first: $to" 20
+done
+host_end $pid
