@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+/* Atomics between two queue pairs: order, alignment, and against local threads. */
+#include "qp_pair.h"
+
+#include <pthread.h>
+
+static void atomic_chain(void **state)
+{
+	struct iw_qp_param p = param_default;
+	uint64_t zero = 0;
+	struct pair t;
+
+	p.ird = p.ord = 32;
+	pair_new(&t, p, p);
+	memcpy(t.bmem, &zero, 8);
+	for (unsigned int i = 0; i < 16; i++) {
+		struct iw_wr add = { .wr_id = i, .op = IW_WR_FETCHADD, .rstag = BMEM, .add_swap = 1 }, r = wr_read(100 + i, 64, 0, 8);
+
+		post(t.a, &add);
+		post(t.a, &r);
+	}
+	end_settle(t.a, t.b);
+	assert_int_equal(t.a->ncq, 32);
+	for (unsigned int i = 0; i < 16; i++) {
+		assert_true(t.a->cq[2 * i].wr_id == i && t.a->cq[2 * i].orig == i);
+		assert_true(t.a->cq[2 * i + 1].wr_id == 100 + i);
+	}
+	pair_free(&t);
+}
+
+/* Alignment is of the address: a buffer with an odd base makes an aligned TO unaligned, and the other way round. */
+static void atomic_alignment(void **state)
+{
+	static const struct {
+		uint64_t base, to;
+		bool ok;
+	} c[] = { { 0x1000, 0x1008, false }, { 0x1001, 0x1008, true }, { 0x1001, 0x1010, true }, { 0x1001, 0x1009, false } };
+
+	for (unsigned int i = 0; i < 4; i++) {
+		struct iw_wr add = { .op = IW_WR_FETCHADD, .rstag = 0x777, .rto = c[i].to, .add_swap = 1 };
+		uint8_t before[64];
+		struct pair t;
+
+		pair_new(&t, param_default, param_default);
+		end_reg(t.b, 0x777, c[i].base, t.bmem + 1, 4096, IW_ACCESS_REMOTE_ATOMIC);
+		memcpy(before, t.bmem, 64);
+		post(t.a, &add);
+		end_feed(t.b, t.a->out, iw_qp_tx(&t.a->qp, &end_ops, t.a, t.a->out, IW_FPDU_MAX_MARKERS, 0));
+		if (c[i].ok) {
+			assert_int_equal(t.b->qp.state, IW_QP_RTS);
+		} else {
+			expect_term(t.b, 0, 2, 7);
+			assert_memory_equal(before, t.bmem, 64);
+		}
+		pair_free(&t);
+	}
+}
+
+static uint64_t shared_word;
+#define ADDS 20000u
+
+static void *adder(void *arg)
+{
+	for (unsigned int i = 0; i < ADDS; i++)
+		__atomic_add_fetch(&shared_word, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* Atomic against a local thread as well (EXT-5.3-02). */
+static void atomic_threads(void **state)
+{
+	struct iw_wr add = { .op = IW_WR_FETCHADD, .flags = IW_WR_QUIET, .rstag = 0x777, .add_swap = 1 };
+	pthread_t th;
+	struct pair t;
+
+	pair_new(&t, param_default, param_default);
+	shared_word = 0;
+	end_reg(t.b, 0x777, 0, &shared_word, 8, IW_ACCESS_REMOTE_ATOMIC);
+	assert_int_equal(pthread_create(&th, NULL, adder, NULL), 0);
+	for (unsigned int i = 0; i < ADDS; i += 100) {
+		for (unsigned int k = 0; k < 100; k++)
+			post(t.a, &add);
+		end_settle(t.a, t.b);
+	}
+	pthread_join(th, NULL);
+	assert_int_equal(shared_word, 2 * ADDS);
+	pair_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(atomic_chain), cmocka_unit_test(atomic_alignment), cmocka_unit_test(atomic_threads),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("qp_atomic", tests, NULL, NULL);
+}
