@@ -95,7 +95,8 @@ host_exec_iw() {
 host_bg() {
 	local h=$1 log=$RIG_DIR/$2
 	shift 2
-	host_exec "$h" "$@" >"$log" 2>&1 </dev/null &
+	# not host_exec: $! shall be the program, not a shell that waits for it
+	nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD -u IWSOCK_RUNDIR "$@" >"$log" 2>&1 </dev/null &
 	RIG_PIDS+=($!)
 }
 host_bg_iw() {
@@ -190,7 +191,7 @@ rig_logs() {
 	for f in "$RIG_DIR"/iwarpd.*.log; do
 		[ -s "$f" ] || continue
 		echo "# --- ${f##*/}"
-		tail -n "${RIG_LOG_LINES:-25}" "$f" | sed 's/^/# /'
+		sed '/^Shadow bytes/,/ABORTING/d; /^  *0x[0-9a-f]*: /d' "$f" | tail -n "${RIG_LOG_LINES:-25}" | sed 's/^/# /'
 	done
 }
 
@@ -213,7 +214,7 @@ rig_down() {
 	done
 	if grep -Eq "$RIG_BAD_LINES" "$RIG_DIR"/iwarpd.*.log 2>/dev/null; then
 		bad+="the log of a daemon has a complaint; "
-		grep -Eh -A 30 "$RIG_BAD_LINES" "$RIG_DIR"/iwarpd.*.log | head -n 60 | sed 's/^/# /'
+		[ -n "${RIG_LOG_LINES-}" ] || RIG_LOG_LINES=60
 	fi
 	for h in $(seq $RIG_HOSTS); do
 		left+=$(ip netns pids "$RIG_ID"h"$h" 2>/dev/null | tr '\n' ' ')
