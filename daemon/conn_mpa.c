@@ -75,7 +75,8 @@ int conn_initiate(struct conn *c, const uint8_t *pd, size_t pd_len)
 		.ird = (uint16_t)min_u(conf.max_ird, IW_QP_IRD), .ord = (uint16_t)min_u(conf.max_ord, IW_QP_ORD),
 		.pd_len = (uint16_t)pd_len,
 	};
-	memcpy(c->req.pd, pd, pd_len);
+	if (pd_len)
+		memcpy(c->req.pd, pd, pd_len);
 	ret = frame_put(c, &c->req);
 	if (ret)
 		return ret;
@@ -188,7 +189,8 @@ static int reply_send(struct conn *c, const uint8_t *pd, size_t pd_len)
 	if (pd_len > IW_MPA_PD_MAX - (c->rep.enhanced ? 4 : 0))
 		return -EINVAL;
 	c->rep.pd_len = (uint16_t)pd_len;
-	memcpy(c->rep.pd, pd, pd_len);
+	if (pd_len)
+		memcpy(c->rep.pd, pd, pd_len);
 	return frame_put(c, &c->rep);
 }
 
