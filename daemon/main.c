@@ -315,6 +315,8 @@ int main(int argc, char **argv)
 	}
 	bus_stop();
 	ctl_stop();
+	if (stream_count())	/* the kernel takes their sockets; nothing is worth walking through in user space */
+		_exit(ret ? 1 : 0);
 	engine_fini();
 	return ret ? 1 : 0;
 }

@@ -22,6 +22,7 @@
 
 static struct { int fd; struct op op; struct timer retry; } port = { .fd = -1 };
 static unsigned int nin;
+static bool stopping;
 
 static const struct conn_ops sess_conn_ops;
 
@@ -65,7 +66,10 @@ static void sess_free(struct sess *s)
 	if (s->conn) {
 		if (s->mr)
 			rnic_mr_dereg(s->mr);
-		conn_detach(s->conn);
+		if (stopping)
+			conn_abort(s->conn);
+		else
+			conn_detach(s->conn);
 	} else if (s->fd >= 0) {
 		close(s->fd);
 	}
@@ -98,7 +102,7 @@ static bool any_up(const struct peer *p)
 /* One of our sessions ended: what the peer is now, and when we try again. */
 static void peer_after(struct peer *p, bool was_up, enum iw_reason why)
 {
-	if (any_up(p))
+	if (any_up(p) || stopping)
 		return;
 	if (was_up) {
 		peer_set(p, IW_PEER_UNKNOWN, 0, 0);
@@ -301,6 +305,11 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 {
 	struct sess *s = ctx;
 
+	/* the conn goes its own way from here */
+	if (s->mr)
+		rnic_mr_dereg(s->mr);
+	s->mr = NULL;
+	s->conn = NULL;
 	if (s->state == SESS_DEAD)
 		return;
 	if (s->state == SESS_UP || s->state == SESS_HELLO)
@@ -606,6 +615,7 @@ static void stop_peer(struct peer *p, void *arg)
 
 void session_stop(void)
 {
+	stopping = true;
 	if (port.fd >= 0) {
 		timer_stop(&port.retry);
 		shutdown(port.fd, SHUT_RDWR);

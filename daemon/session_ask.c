@@ -215,7 +215,7 @@ static void answered(struct sess *s, const struct iw_sm *m)
 		return;
 	}
 	sl = *p;
-	p->used = false;
+	*p = (struct sess_slot){ 0 };
 	s->nslots--;
 	if (sl.type == IW_SM_HELLO)
 		hello_answered(s, m);
