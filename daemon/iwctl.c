@@ -22,6 +22,7 @@ static const struct command {
 	{ "stags", "", "registered memory (STags)", stags_main },
 	{ "listeners", "", "listening sockets that programs registered", listeners_main },
 	{ "reasons", "", "the table of reasons with counts", reasons_main },
+	{ "check-policy", "FILE", "check an iwsock.conf", check_policy_main },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
