@@ -20,6 +20,7 @@ struct listener {
 	bool policy_tcp;	/* never registered */
 	enum iw_reason refused;	/* the daemon did not want it */
 	uint64_t cookie;
+	uint32_t forks;		/* iw_forks when it was made: children made since may hold it */
 	_Atomic uint64_t ctl_gen;	/* connection that knows it */
 };
 
@@ -49,6 +50,7 @@ static struct listener *listener_new(int fd, uint32_t w)
 		memset(l, 0, sizeof(*l));
 		l->refs = 1;
 		l->fd = fd;
+		l->forks = atomic_load(&iw_forks);
 		iw_word_set(fd, iw_word_make(IW_FD_LISTENER, (uint32_t)(l - listeners)));
 		iw_reg_drop_fd(fd);
 	} else {
@@ -72,7 +74,8 @@ void iw_listener_put(uint32_t idx)
 	struct listener *l = &listeners[idx];
 
 	if (l->refs && --l->refs == 0) {
-		if (atomic_load(&l->ctl_gen) == iw_ctl_gen())
+		/* a child may go on with it and will register it by itself: the daemon forgets ours when we end */
+		if (atomic_load(&l->ctl_gen) == iw_ctl_gen() && l->forks == atomic_load(&iw_forks))
 			cookie = l->cookie;
 		l->next = free_list;
 		free_list = idx + 1;
@@ -137,6 +140,69 @@ void iw_listeners_register(int (*rpc)(void *msg, int fd, void *reply, size_t siz
 	}
 }
 
+/* First accept on an fd that we did not see listening: inherited from systemd, inetd or a parent. */
+static struct listener *look_at(int fd, uint32_t w)
+{
+	int on = 0;
+	socklen_t len = sizeof(on);
+	struct listener *l;
+
+	if (iw_in_vfork())
+		return NULL;
+	if (IW_SYS(getsockopt, fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0)
+		return NULL;
+	if (!on || !iw_is_tcp(fd)) {
+		if (!w)
+			iw_word_cas(fd, w, IW_OTHER_SEEN);
+		return NULL;
+	}
+	l = listener_new(fd, w);
+	if (l)
+		l->policy_tcp = policy_tcp(fd);
+	return l;
+}
+
+/*
+ * A forked child has listeners that its parent registered, and may wait on them before it accepts: they are registered when
+ * the child first waits for anything, so that not even its first connection is plain. The same for sockets that
+ * systemd passed on.
+ */
+_Atomic uint32_t iw_listeners_pending;
+static int activated;		/* LISTEN_FDS: 3 to 2 + n */
+
+void iw_listeners_activated(int n)
+{
+	activated = n;
+	atomic_store(&iw_listeners_pending, n > 0);
+}
+
+void iw_listeners_forked_child(void)
+{
+	atomic_store(&iw_listeners_pending, used || activated);
+}
+
+void iw_listeners_look(void)
+{
+	int saved = errno, n = activated;
+	uint64_t gen;
+
+	if (iw_in_vfork() || !atomic_exchange(&iw_listeners_pending, 0))
+		return;
+	for (int fd = 3; fd < 3 + n; fd++)
+		if (!iw_word(fd))
+			look_at(fd, 0);
+	for (uint32_t i = 0; i < used; i++) {
+		int fd = listeners[i].fd;
+
+		gen = iw_ctl_gen();
+		if (listeners[i].refs && listener_of(iw_word(fd)) == &listeners[i])
+			listener_register(&listeners[i], fd);
+		if (gen != iw_ctl_gen())
+			break;		/* a new connection: all were registered */
+	}
+	errno = saved;
+}
+
 int listen(int fd, int backlog)
 {
 	int ret = iw_real.listen(fd, backlog), saved = errno;
@@ -161,28 +227,6 @@ out:
 }
 
 /* ---- accept ---- */
-
-/* First accept on an fd that we did not see listening: inherited from systemd, inetd or a parent. */
-static struct listener *look_at(int fd, uint32_t w)
-{
-	int on = 0;
-	socklen_t len = sizeof(on);
-	struct listener *l;
-
-	if (iw_in_vfork())
-		return NULL;
-	if (IW_SYS(getsockopt, fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0)
-		return NULL;
-	if (!on || !iw_is_tcp(fd)) {
-		if (!w)
-			iw_word_cas(fd, w, IW_OTHER_SEEN);
-		return NULL;
-	}
-	l = listener_new(fd, w);
-	if (l)
-		l->policy_tcp = policy_tcp(fd);
-	return l;
-}
 
 /* The carrier and the stream of a claimed connection. carrier -1: plain; known: the daemon keeps conn_id as a plain connection. */
 static struct iw_stream *claim(int fd, uint64_t cookie, uint32_t conn_id, int *carrier, bool *known)

@@ -123,6 +123,8 @@ void iw_connect_forked_child(void);
 /* ---- accept.c ---- */
 void iw_listener_get(uint32_t idx);
 void iw_listener_put(uint32_t idx);
+void iw_listeners_activated(int n);
+void iw_listeners_forked_child(void);
 
 /* ---- epoll.c: which epoll sets hold which of our fds; callers hold iw_tab_lock ---- */
 int iw_reg_detach(int fd);		/* DEL everywhere before a swap; -errno: one of them could not (all are back in place) */

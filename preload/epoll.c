@@ -472,6 +472,7 @@ static int wait_any(struct wait *w)
 	uint32_t seq;
 	int n;
 
+	iw_waiting();
 	if (iw_ctl_gen())
 		return wait_for(w);
 	/* No daemon so far: the kernel's call and nothing else, unless another thread's first connect came in between. */

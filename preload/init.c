@@ -49,7 +49,7 @@ static void rundirs_init(void)
 /* Constructors of other libraries may call us before ours ran; nobody runs threads that early. */
 void iw_init(void)
 {
-	const char *off;
+	const char *off, *fds;
 	size_t n;
 
 	if (iw_likely(atomic_load_explicit(&inited, memory_order_acquire)))
@@ -64,6 +64,9 @@ void iw_init(void)
 	off = secure_getenv("IWSOCK_DISABLE");
 	if (!getauxval(AT_SECURE) && !(off && *off && strcmp(off, "0")))
 		atomic_store(&iw_on, 1);
+	fds = secure_getenv("LISTEN_FDS");
+	if (fds && atomic_load(&iw_on))
+		iw_listeners_activated(atoi(fds) & 1023);
 }
 
 __attribute__((constructor(101))) static void init(void)

@@ -10,8 +10,8 @@
 
 #include "core.h"
 
-#ifndef IWSOCK_SYSCONFDIR
-#define IWSOCK_SYSCONFDIR "/etc"
+#ifndef IW_SYSCONFDIR
+#define IW_SYSCONFDIR "/etc"
 #endif
 #define SIZE_MAX_FILE	65536
 
@@ -51,7 +51,7 @@ static void load(void)
 		broken = true;
 		return;
 	}
-	n = slurp(named ? name : IWSOCK_SYSCONFDIR "/iwsock.conf", (char *)mem, size);
+	n = slurp(named ? name : IW_SYSCONFDIR "/iwsock/iwsock.conf", (char *)mem, size);
 	if (n == -ENOENT && !named)
 		n = 0;
 	broken = n < 0 || n > SIZE_MAX_FILE || iw_policy_parse(&policy, (char *)mem, (size_t)n, "", NULL, 0);

@@ -25,6 +25,7 @@ struct call {
 
 static inline bool idle(void)
 {
+	iw_waiting();
 	return !atomic_load_explicit(&iw_connecting, memory_order_relaxed) && !atomic_load_explicit(&iw_streams, memory_order_relaxed);
 }
 

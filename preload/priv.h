@@ -149,6 +149,14 @@ enum iw_fd_kind iw_connect_wait_begin(int fd);
 void iw_connect_wait_end(int fd);
 /* A TCP fd (not connected yet) must stay plain, for this reason: Fast Open, an option only TCP has, ... CONNECTING gives its offer up. */
 void iw_tcp_plain(int fd, enum iw_reason reason);
+/* Listeners of a forked child, or from systemd, wait to be registered: the waiting calls do it before they sleep. */
+extern _Atomic uint32_t iw_listeners_pending;
+void iw_listeners_look(void);
+static inline void iw_waiting(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&iw_listeners_pending, memory_order_relaxed), 0))
+		iw_listeners_look();
+}
 /* Number of STREAM fds: 0 lets poll and friends pass straight through. */
 extern _Atomic uint32_t iw_streams;
 

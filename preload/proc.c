@@ -28,6 +28,7 @@ static void child_reset(void)
 	iw_policy_forked_child();
 	iw_ctl_forked_child();
 	iw_connect_forked_child();
+	iw_listeners_forked_child();
 }
 
 bool iw_in_vfork(void)

@@ -92,6 +92,7 @@ static void again(struct sets *v)
 
 static bool pass(int n)
 {
+	iw_waiting();
 	return !atomic_load_explicit(&iw_connecting, memory_order_relaxed) || n <= 0 || n > IW_FD_MAX;
 }
 
