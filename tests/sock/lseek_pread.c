@@ -19,7 +19,6 @@ static void client(int fd)
 	step("preadv", preadv(fd, &v, 1, 0));
 	step("ftruncate", ftruncate(fd, 0));
 	say("fsync %s", fsync(fd) ? t_errname(errno) : "0");
-	say("mmap %s", mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? t_errname(errno) : "0");
 	close(fd);
 }
 

@@ -17,7 +17,6 @@ static const struct { const char *name; int level, opt, val; } o[] = {
 	{ "SO_REUSEADDR", SOL_SOCKET, SO_REUSEADDR, 1 },
 	{ "SO_OOBINLINE", SOL_SOCKET, SO_OOBINLINE, 1 },
 	{ "SO_PRIORITY", SOL_SOCKET, SO_PRIORITY, 3 },
-	{ "SO_MARK", SOL_SOCKET, SO_MARK, 0 },
 	{ "SO_DONTROUTE", SOL_SOCKET, SO_DONTROUTE, 0 },
 	{ "IP_TOS", IPPROTO_IP, IP_TOS, 0x10 },
 	{ "IP_TTL", IPPROTO_IP, IP_TTL, 33 },
