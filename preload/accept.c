@@ -255,10 +255,15 @@ static void accepted_claim(int fd, uint64_t cookie, int flags)
 {
 	uint32_t conn_id = iw_conn_id_new();
 	bool known = false;
+	struct iw_flags f;
 	struct iw_stream *s;
 	int carrier = -1;
 
+	iw_flags_read(fd, &f);	/* before the daemon has the socket: it changes them for its own use */
 	s = claim(fd, cookie, conn_id, &carrier, &known);
+	/* the daemon may have taken O_NONBLOCK off the open file that it shares with us */
+	if (flags & SOCK_NONBLOCK)
+		IW_SYS(fcntl, carrier < 0 ? fd : carrier, F_SETFL, O_NONBLOCK);
 	if (carrier < 0) {
 		iw_set_plain(fd, known ? conn_id : 0);
 		return;
@@ -267,7 +272,7 @@ static void accepted_claim(int fd, uint64_t cookie, int flags)
 		iw_linger_inherit(fd, s);
 		atomic_store(&s->connect_told, 1);
 	}
-	iw_copy_flags(fd, carrier);
+	iw_flags_write(carrier, &f);
 	if (IW_SYS(dup3, carrier, fd, flags & SOCK_CLOEXEC ? O_CLOEXEC : 0) >= 0)
 		iw_word_set(fd, s ? iw_stream_word(s) : IW_OTHER_SEEN);
 	else if (s)
