@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The daemon on a system bus of our own, under the policy that is installed: iwctl --system, who may see what, and a bus that goes away.
+. "$(dirname "$0")/lib/rig.sh"
+rig_need dbus-daemon busctl setpriv
+RIG_NO_DAEMON=1 rig_up 1
+
+cat >"$RIG_DIR/bus.conf" <<XML
+<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>system</type>
+  <listen>unix:path=$RIG_DIR/system_bus</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow user="*"/>
+    <deny own="*"/>
+    <deny send_type="method_call"/>
+    <allow send_type="signal"/>
+    <allow send_requested_reply="true" send_type="method_return"/>
+    <allow send_requested_reply="true" send_type="error"/>
+    <allow receive_type="method_call"/>
+    <allow receive_type="method_return"/>
+    <allow receive_type="error"/>
+    <allow receive_type="signal"/>
+    <allow send_destination="org.freedesktop.DBus" send_interface="org.freedesktop.DBus"/>
+  </policy>
+  <include>$RIG_DIR/policy.conf</include>
+</busconfig>
+XML
+# the user iwarpd exists only where it was installed
+sed '/<policy user="iwarpd">/,/<\/policy>/d' "$RIG_TESTS/../conf/org.iwsock.Daemon1.conf" >"$RIG_DIR/policy.conf"
+chmod 755 "$RIG_DIR"
+export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$RIG_DIR/system_bus
+host_bg 1 bus.log dbus-daemon --nofork --nopidfile --config-file="$RIG_DIR/bus.conf"
+bus=$!
+until_true 10 test -S "$RIG_DIR/system_bus"
+ok $? "a bus runs" || diag "$(cat "$RIG_DIR/bus.log")"
+daemon_start 1
+on_bus() { [ "$(host_ctl 1 -j status | json "d['system_bus']")" = True ]; }
+until_true 10 on_bus
+ok $? "the daemon has its name on the bus"
+
+system() { "$IW_BUILD/iwctl" --system "$@"; }
+is "$(system -j status | json "d['pid']")" "$(host_ctl 1 -j status | json "d['pid']")" "iwctl --system asks the same daemon"
+is "$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" introspect org.iwsock.Daemon1 /org/iwsock/Daemon1 org.iwsock.Daemon1 |
+	awk '$2 == "method" { print $1 }' | sort | tr '\n' ' ')" \
+	".Check .Listeners .Peers .Plain .Reasons .Stags .Status .Streams " "the interface introspects"
+host_bg_iw 1 server.log socat TCP-LISTEN:7001,bind=127.0.0.1,reuseaddr,fork EXEC:cat,nofork
+host_port 1 7001
+is "$(system -j listeners | json "[r['address'] for r in d]")" "['127.0.0.1:7001']" "root sees listeners"
+cp "$IW_BUILD/iwctl" "$RIG_DIR/iwctl"
+as() { setpriv --reuid 65534 --regid 65534 --clear-groups "$RIG_DIR/iwctl" --system "$@"; }
+is "$(as -j listeners)" "[]" "another user does not"
+is "$(as -j status | json "d['listeners']")" 1 "but the totals"
+for i in $(seq 40); do as -j streams >/dev/null || echo bad; done | sort -u >"$RIG_DIR/many"
+is "$(cat "$RIG_DIR/many")" "" "forty askers after one another"
+
+host_end "$bus"
+is "$(host_ctl 1 -j status | json "d['pid']")" "$(daemon_pid 1)" "the daemon lives on without the bus"
+off_bus() { [ "$(host_ctl 1 -j status | json "d['system_bus']")" = False ]; }
+until_true 10 off_bus
+ok $? "and knows that it is gone"
+system status >/dev/null 2>&1
+is $? 3 "iwctl --system without a bus: exit code 3"
+done_testing
