@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* Remote streams: octets exact in both directions, and every end as TCP would have it. */
+#include "stream_util.h"
+
+#define BULK (64u << 20)
+
+static void bulk(uint64_t octets, unsigned int max)
+{
+	struct job w[2], r[2];
+
+	remote_pair();
+	for (int i = 0; i < 2; i++) {
+		w[i] = (struct job){ .a = &app[i], .out = octets, .seed_out = (uint32_t)i + 1, .shut = true, .max = max };
+		r[i] = (struct job){ .a = &app[i], .in = UINT64_MAX, .seed_in = 2 - (uint32_t)i, .max = max };
+		start(&w[i], job_write);
+		start(&r[i], job_read);
+	}
+	for (int i = 0; i < 2; i++) {
+		finish(&w[i]);
+		finish(&r[i]);
+		assert_int_equal(w[i].err, 0);
+		assert_int_equal(r[i].err, 0);
+		assert_int_equal(r[i].got, octets);
+	}
+}
+
+static void bulk_both_ways(void **state)
+{
+	bulk(BULK, 1 << 20);
+}
+
+static void small_writes_both_ways(void **state)
+{
+	bulk(1 << 20, 200);
+}
+
+static void bulk_in_small_fpdus(void **state)
+{
+	conf.large_fpdu = false;
+	bulk(BULK / 4, 1 << 17);
+}
+
+static void bulk_through_a_small_ring(void **state)
+{
+	conf.ring_size = 64 << 10;
+	conf.srcavail_min = 0;
+	bulk(BULK / 4, 1 << 17);
+}
+
+static void bulk_with_markers(void **state)
+{
+	conf.markers = true;
+	bulk(BULK / 8, 1 << 17);
+}
+
+struct sum {
+	struct iw_qp_stat qp;
+	uint64_t tx, rx;
+};
+
+static void add_info(void *arg, const struct stream_info *i)
+{
+	struct sum *s = arg;
+
+	if (!i->client)
+		return;
+	s->qp = i->qp;
+	s->tx = i->tx_bytes;
+	s->rx = i->rx_bytes;
+	assert_int_equal(i->pid, 4711);
+	assert_string_equal(i->program, "test");
+	assert_int_equal(i->reason, IW_REASON_ACCELERATED);
+}
+
+/* A backlog that the peer does not read: the rest is offered for RDMA Read. */
+static void large_backlog_goes_by_read(void **state)
+{
+	struct job w, r;
+	struct sum s = { 0 };
+
+	remote_pair();
+	w = (struct job){ .a = &app[0], .out = 8 << 20, .seed_out = 9, .max = 1 << 20 };
+	start(&w, job_write);
+	run_rounds(20);
+	r = (struct job){ .a = &app[1], .in = 8 << 20, .seed_in = 9 };
+	start(&r, job_read);
+	finish(&r);
+	finish(&w);
+	assert_int_equal(r.err, 0);
+	stream_foreach(add_info, &s);
+	assert_int_equal(s.tx, 8 << 20);
+	assert_true(s.qp.tx_write > 0);
+	assert_true(s.qp.tx_imm > 0);
+	assert_true(s.qp.rx_read > 0);
+	assert_true(s.qp.tx_rresp > 0);
+}
+
+static void small_write_is_a_send(void **state)
+{
+	struct sum s = { 0 };
+
+	remote_pair();
+	say(app[0].fd, "hello");
+	expect_octets(&app[1], "hello");
+	say(app[1].fd, "yes?");
+	expect_octets(&app[0], "yes?");
+	stream_foreach(add_info, &s);
+	assert_int_equal(s.qp.tx_send, 1);
+	assert_int_equal(s.qp.rx_send, 1);
+	assert_int_equal(s.tx, 5);
+	assert_int_equal(s.rx, 4);
+	assert_int_equal(atomic_load(&app[0].page->end[0].tx_taken), 5);
+	assert_int_equal(atomic_load(&app[0].page->end[0].rx_given), 4);
+}
+
+static bool acked(void *arg)
+{
+	return atomic_load(&app[0].page->end[0].tx_acked) == 5;
+}
+
+/* SIOCOUTQ falls to 0 on an idle stream. */
+static void idle_stream_is_acknowledged(void **state)
+{
+	remote_pair();
+	say(app[0].fd, "hello");
+	expect_octets(&app[1], "hello");
+	run_until(acked, NULL);
+}
+
+/* What was written before the claim arrives; so does an end that came before it. */
+static void held_octets_arrive(void **state)
+{
+	offer();
+	stream_commit(app[0].st, 5);
+	say(app[0].fd, "early");
+	shutdown(app[0].fd, SHUT_WR);
+	run_rounds(3);
+	assert_int_equal(nheld, 1);
+	claim_as_server();
+	stream_claimed(app[0].st);
+	run_until(running, NULL);
+	expect_octets(&app[1], "early");
+	expect_end(&app[1], 0);
+	say(app[1].fd, "late");
+	expect_octets(&app[0], "late");
+}
+
+static void half_close(int first)
+{
+	int other = 1 - first;
+
+	remote_pair();
+	say(app[first].fd, "question");
+	shutdown(app[first].fd, SHUT_WR);
+	expect_octets(&app[other], "question");
+	expect_end(&app[other], 0);
+	say(app[other].fd, "answer");
+	expect_octets(&app[first], "answer");
+	say(app[other].fd, "more");
+	shutdown(app[other].fd, SHUT_WR);
+	expect_octets(&app[first], "more");
+	expect_end(&app[first], 0);
+}
+
+static void client_half_closes_first(void **state)
+{
+	half_close(0);
+}
+
+static void server_half_closes_first(void **state)
+{
+	half_close(1);
+}
+
+/* Closed without a word: the other end reads everything and then the end. */
+static void orderly_close(void **state)
+{
+	remote_pair();
+	say(app[0].fd, "bye");
+	close_app(0);
+	expect_octets(&app[1], "bye");
+	expect_end(&app[1], 0);
+}
+
+static void close_with_unread_is_a_reset(void **state)
+{
+	remote_pair();
+	say(app[1].fd, "never read");
+	run_until(readable, &app[0].fd);
+	close_app(0);
+	expect_end(&app[1], -ECONNRESET);
+}
+
+static void octets_for_a_closed_end_are_a_reset(void **state)
+{
+	remote_pair();
+	close_app(0);
+	expect_end(&app[1], 0);
+	say(app[1].fd, "anybody there?");
+	run_until(hung_up, &app[1].fd);
+	assert_int_equal(atomic_load(&app[1].page->end[0].close_state), IW_CLOSE_RESET);
+	assert_int_equal(atomic_load(&app[1].page->end[0].close_errno), ECONNRESET);
+}
+
+/* shutdown(SHUT_WR) and then octets from the peer are no reset: only a close is. */
+static void octets_for_a_half_closed_end_are_not(void **state)
+{
+	remote_pair();
+	shutdown(app[0].fd, SHUT_WR);
+	expect_end(&app[1], 0);
+	say(app[1].fd, "still here");
+	expect_octets(&app[0], "still here");
+	say(app[1].fd, "and here");
+	expect_octets(&app[0], "and here");
+}
+
+static void linger_zero_is_a_reset(void **state)
+{
+	struct linger l = { .l_onoff = 1 };
+
+	remote_pair();
+	setsockopt(stream_tcp(app[0].st, 0), SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	stream_option(app[0].st, 0, SOL_SOCKET, SO_LINGER);
+	close_app(0);
+	expect_end(&app[1], -ECONNRESET);
+}
+
+/* What was received before the reset is still read, as with TCP. */
+static void octets_before_a_reset_are_read(void **state)
+{
+	struct linger l = { .l_onoff = 1 };
+
+	remote_pair();
+	say(app[0].fd, "last words");
+	run_until(readable, &app[1].fd);
+	setsockopt(stream_tcp(app[0].st, 0), SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	close_app(0);
+	run_until(hung_up, &app[1].fd);
+	expect_octets(&app[1], "last words");
+	expect_end(&app[1], -ECONNRESET);
+}
+
+static void lost_connection_is_a_reset(void **state)
+{
+	struct sockaddr un = { .sa_family = AF_UNSPEC };
+	struct job w;
+
+	remote_pair();
+	w = (struct job){ .a = &app[1], .out = BULK, .seed_out = 1 };
+	start(&w, job_write);	/* will be blocked: the client does not read */
+	run_rounds(20);
+	assert_false(w.done);
+	connect(stream_tcp(app[0].st, 0), &un, sizeof(un));
+	finish(&w);
+	assert_true(w.err == ECONNRESET || w.err == EPIPE);	/* the library makes it ECONNRESET from the page */
+	assert_int_equal(atomic_load(&app[1].page->end[0].close_errno), ECONNRESET);
+	expect_end(&app[1], -ECONNRESET);
+}
+
+/* A FIN on TCP that no FIN of the stream announced: the peer's daemon died. */
+static void dead_peer_daemon_is_a_reset(void **state)
+{
+	remote_pair();
+	say(app[0].fd, "x");
+	expect_octets(&app[1], "x");
+	shutdown(stream_tcp(app[0].st, 0), SHUT_WR);
+	expect_end(&app[1], -ECONNRESET);
+}
+
+static void terminate_is_a_reset(void **state)
+{
+	static const uint8_t junk[128] = { 0, 60, 1, 2, 3 };
+
+	remote_pair();
+	say(app[0].fd, "x");
+	expect_octets(&app[1], "x");
+	assert_int_equal(send(stream_tcp(app[0].st, 0), junk, sizeof(junk), 0), sizeof(junk));
+	expect_end(&app[1], -ECONNRESET);
+	expect_end(&app[0], -ECONNRESET);
+}
+
+static void plain_client_is_refused(void **state)
+{
+	claim_as_server();
+	assert_int_equal(send(tcp[0], "GET / HTTP/1.0\r\n\r\n", 18, 0), 18);
+	expect_end(&app[1], -ECONNRESET);
+}
+
+static void another_destination_is_refused(void **state)
+{
+	struct tuple t = tuple_of(tcp[0]);
+
+	t.peer.port ^= 1;
+	assert_int_equal(stream_offer(tcp[0], &t, &owner, &app[0].g, &app[0].st), 0);
+	tcp[0] = -1;
+	take_grant(&app[0]);
+	stream_commit(app[0].st, 5);
+	claim_as_server();
+	stream_claimed(app[0].st);
+	expect_end(&app[0], -ECONNRESET);
+	expect_end(&app[1], -ECONNRESET);
+}
+
+/* Request and answer of random sizes, one octet to three rings. */
+static void ping_pong(void **state)
+{
+	unsigned int seed = (unsigned int)getpid(), r = seed;
+
+	print_message("# seed %u\n", seed);
+	remote_pair();
+	for (int i = 0; i < 300; i++) {
+		uint64_t n = 1 + (uint64_t)rand_r(&r) % (i % 10 ? 2000 : 3 << 20);
+		int from = i & 1;
+		struct job w = { .a = &app[from], .out = n, .seed_out = (uint32_t)i, .max = 1 << 20 };
+		struct job rd = { .a = &app[1 - from], .in = n, .seed_in = (uint32_t)i };
+
+		start(&w, job_write);
+		start(&rd, job_read);
+		finish(&rd);
+		finish(&w);
+		assert_int_equal(rd.err, 0);
+		assert_int_equal(rd.got, n);
+	}
+}
+
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(bulk_both_ways), T(small_writes_both_ways), T(bulk_in_small_fpdus), T(bulk_through_a_small_ring),
+		T(bulk_with_markers), T(large_backlog_goes_by_read), T(small_write_is_a_send), T(idle_stream_is_acknowledged),
+		T(held_octets_arrive), T(client_half_closes_first), T(server_half_closes_first), T(orderly_close),
+		T(close_with_unread_is_a_reset), T(octets_for_a_closed_end_are_a_reset), T(octets_for_a_half_closed_end_are_not),
+		T(linger_zero_is_a_reset), T(octets_before_a_reset_are_read), T(lost_connection_is_a_reset),
+		T(dead_peer_daemon_is_a_reset), T(terminate_is_a_reset), T(plain_client_is_refused),
+		T(another_destination_is_refused), T(ping_pong),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

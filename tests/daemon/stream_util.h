@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams without connection management: two ends over one loopback connection, and applications that are threads. */
+#ifndef TEST_STREAM_UTIL_H
+#define TEST_STREAM_UTIL_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "util.h"
+
+#include "../../daemon/rnic.h"
+#include "../../daemon/stream.h"
+
+struct app {			/* one application's end */
+	struct stream *st;
+	struct stream_grant g;
+	struct iw_page *page;
+	int fd;			/* its carrier */
+};
+
+static struct app app[2];	/* 0 client, 1 server */
+static int tcp[2];		/* the connection's ends while they are the test's */
+static unsigned int fds;
+static unsigned int nwithdrawn, nheld, ngone;
+static enum iw_reason withdrawn_reason;
+
+static void on_withdrawn(struct stream *st, enum iw_reason reason)
+{
+	nwithdrawn++;
+	withdrawn_reason = reason;
+}
+
+static void on_held(struct stream *st)
+{
+	nheld++;
+}
+
+static void on_gone(struct stream *st)
+{
+	ngone++;
+	for (int i = 0; i < 2; i++) {
+		if (app[i].st == st)
+			app[i].st = NULL;
+	}
+}
+
+static const struct stream_cm_ops cm_ops = { .withdrawn = on_withdrawn, .held_octets = on_held, .gone = on_gone };
+
+static struct iw_addr addr_of(int fd, bool peer)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct iw_addr a = { 0 };
+	struct sockaddr_in *s4 = (struct sockaddr_in *)&ss;
+	struct sockaddr_in6 *s6 = (struct sockaddr_in6 *)&ss;
+
+	assert_int_equal((peer ? getpeername : getsockname)(fd, (struct sockaddr *)&ss, &len), 0);
+	a.family = ss.ss_family;
+	if (ss.ss_family == AF_INET) {
+		a.ip[10] = a.ip[11] = 0xff;
+		memcpy(a.ip + 12, &s4->sin_addr, 4);
+		a.port = ntohs(s4->sin_port);
+	} else {
+		memcpy(a.ip, &s6->sin6_addr, 16);
+		a.port = ntohs(s6->sin6_port);
+	}
+	return a;
+}
+
+static struct tuple tuple_of(int fd)
+{
+	return (struct tuple){ .local = addr_of(fd, false), .peer = addr_of(fd, true) };
+}
+
+static const struct stream_owner owner = { .pid = 4711, .uid = 1000, .fd = 5, .program = "test" };
+
+static void take_grant(struct app *a)
+{
+	a->fd = a->g.carrier;
+	a->page = mmap(NULL, a->g.size, PROT_READ | PROT_WRITE, MAP_SHARED, a->g.segment, 0);
+	assert_ptr_not_equal(a->page, MAP_FAILED);
+	close(a->g.segment);
+}
+
+static void offer(void)
+{
+	struct tuple t = tuple_of(tcp[0]);
+
+	assert_int_equal(stream_offer(tcp[0], &t, &owner, &app[0].g, &app[0].st), 0);
+	tcp[0] = -1;
+	take_grant(&app[0]);
+}
+
+static void claim_as_server(void)
+{
+	struct tuple t = tuple_of(tcp[1]);
+
+	assert_int_equal(stream_claim(tcp[1], &t, &owner, &app[1].g, &app[1].st), 0);
+	tcp[1] = -1;
+	take_grant(&app[1]);
+}
+
+static inline bool running(void *arg)
+{
+	return app[0].st && app[1].st && stream_state(app[0].st) == STREAM_RUNNING && stream_state(app[1].st) == STREAM_RUNNING;
+}
+
+/* Both ends up over RDMAP. */
+static inline void remote_pair(void)
+{
+	offer();
+	stream_commit(app[0].st, 5);
+	claim_as_server();
+	stream_claimed(app[0].st);
+	run_until(running, NULL);
+}
+
+/* The client's stream held, the server a plain socket: tcp[1]. */
+static inline void held(void)
+{
+	offer();
+	stream_commit(app[0].st, 5);
+}
+
+static bool quiet(void *arg)
+{
+	return !stream_count() && open_fds() == fds && !rnic_mr_count();
+}
+
+static void close_app(int i)
+{
+	if (app[i].fd >= 0)
+		close(app[i].fd);
+	app[i].fd = -1;
+}
+
+static int setup(void **state)
+{
+	conf_default(&conf);
+	memset(app, 0, sizeof(app));
+	app[0].fd = app[1].fd = -1;
+	nwithdrawn = nheld = ngone = 0;
+	withdrawn_reason = 0;
+	fds = open_fds();
+	tcp_pair(tcp);
+	return 0;
+}
+
+/* Nothing may be left: streams, descriptors, registrations. */
+static int teardown(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		close_app(i);
+		if (tcp[i] >= 0)
+			close(tcp[i]);
+	}
+	run_until(quiet, NULL);
+	for (int i = 0; i < 2; i++) {
+		if (app[i].page)
+			munmap(app[i].page, app[i].g.size);
+	}
+	return 0;
+}
+
+static int group_setup(void **state)
+{
+	log_init(0, 1);
+	stream_cm = &cm_ops;
+	return engine_init();
+}
+
+static int group_teardown(void **state)
+{
+	engine_fini();
+	return 0;
+}
+
+/* ---- applications ---- */
+
+/* As the library reads a carrier: EOF counts only when the page says FIN. */
+static inline ssize_t app_recv(const struct app *a, void *buf, size_t len, int flags)
+{
+	ssize_t n = recv(a->fd, buf, len, flags);
+	const struct iw_page_end *e = &a->page->end[a->g.end];
+
+	if (n > 0 || (n < 0 && errno != ECONNRESET))
+		return n;
+	if (!n && ((a->page->flags & IW_PAGE_LOCAL) || atomic_load(&e->close_state) == IW_CLOSE_FIN))
+		return 0;
+	errno = atomic_load(&e->close_state) == IW_CLOSE_RESET ? (int)atomic_load(&e->close_errno) : ECONNRESET;
+	return -1;
+}
+
+/* An application in a thread of its own: writes `out` octets of a pattern, reads `in` octets and checks them. */
+struct job {
+	pthread_t thread;
+	const struct app *a;
+	int fd;			/* instead of a carrier: a plain socket */
+	uint64_t out, in;	/* octets; in == UINT64_MAX: until the end */
+	uint32_t seed_out, seed_in;
+	bool shut;		/* SHUT_WR after writing */
+	unsigned int max;	/* octets per call */
+	/* results */
+	uint64_t got;
+	int err;		/* 0: end of stream or all there */
+	atomic_bool done;
+};
+
+static uint8_t octet_at(uint64_t pos, uint32_t seed)
+{
+	return (uint8_t)((pos * 0x9e3779b97f4a7c15ull + seed) >> 56);
+}
+
+static inline void *job_write(void *arg)
+{
+	struct job *j = arg;
+	int fd = j->a ? j->a->fd : j->fd;
+	uint8_t *buf = malloc(j->max);
+	unsigned int r = j->seed_out;
+
+	for (uint64_t pos = 0; pos < j->out;) {
+		unsigned int n = j->max > 1 ? 1 + (unsigned int)rand_r(&r) % j->max : 1;
+		ssize_t k;
+
+		if (n > j->out - pos)
+			n = (unsigned int)(j->out - pos);
+		for (unsigned int i = 0; i < n; i++)
+			buf[i] = octet_at(pos + i, j->seed_out);
+		k = send(fd, buf, n, MSG_NOSIGNAL);
+		if (k < 0) {
+			j->err = errno;
+			break;
+		}
+		pos += (uint64_t)k;
+		j->got = pos;
+	}
+	if (j->shut && !j->err)
+		shutdown(fd, SHUT_WR);
+	free(buf);
+	j->done = true;
+	return NULL;
+}
+
+static inline void *job_read(void *arg)
+{
+	struct job *j = arg;
+	uint8_t *buf = malloc(j->max);
+	unsigned int r = j->seed_in;
+
+	while (j->got < j->in) {
+		unsigned int want = j->max > 1 ? 1 + (unsigned int)rand_r(&r) % j->max : 1;
+		ssize_t k = j->a ? app_recv(j->a, buf, want, 0) : recv(j->fd, buf, want, 0);
+
+		if (k < 0)
+			j->err = errno;
+		if (k <= 0)
+			break;
+		for (ssize_t i = 0; i < k; i++) {
+			if (buf[i] != octet_at(j->got + (uint64_t)i, j->seed_in)) {
+				j->err = EILSEQ;
+				goto out;
+			}
+		}
+		j->got += (uint64_t)k;
+	}
+out:
+	free(buf);
+	j->done = true;
+	return NULL;
+}
+
+static inline void start(struct job *j, void *(*fn)(void *))
+{
+	if (!j->max)
+		j->max = 65536;
+	assert_int_equal(pthread_create(&j->thread, NULL, fn, j), 0);
+}
+
+static inline bool job_over(void *arg)
+{
+	return ((struct job *)arg)->done;
+}
+
+#define finish(j) do { run_until(job_over, j); pthread_join((j)->thread, NULL); } while (0)
+
+static inline bool readable(void *arg)
+{
+	struct pollfd p = { .fd = *(int *)arg, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+static inline bool hung_up(void *arg)
+{
+	struct pollfd p = { .fd = *(int *)arg };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Wait until something can be read, then read it: octets, 0 for the end, or -errno. */
+static inline int next_octets(const struct app *a, void *buf, size_t len)
+{
+	ssize_t n;
+	int fd = a->fd;
+
+	run_until(readable, &fd);
+	n = app_recv(a, buf, len, MSG_DONTWAIT);
+	return n < 0 ? -errno : (int)n;
+}
+
+#define expect_octets(a, text) do { \
+	char b_[64] = { 0 }; \
+	assert_int_equal(next_octets(a, b_, sizeof(b_)), strlen(text)); \
+	assert_string_equal(b_, text); \
+} while (0)
+#define expect_end(a, how) do { \
+	char b_[64]; \
+	assert_int_equal(next_octets(a, b_, sizeof(b_)), how); \
+} while (0)
+#define say(fd, text) assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text))
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+#endif
