@@ -90,37 +90,46 @@ void iw_connecting_plain(struct iw_connecting *c, uint32_t conn_id)
 
 /* ---- the swap; all of it under iw_tab_lock ---- */
 
-static void copy_timeout(int from, int to, int opt)
+static void timeout_read(int fd, int opt, struct timeval *tv)
 {
-	struct timeval tv;
-	socklen_t len = sizeof(tv);
+	socklen_t len = sizeof(*tv);
 
-	if (IW_SYS(getsockopt, from, SOL_SOCKET, opt, &tv, &len) >= 0 && (tv.tv_sec || tv.tv_usec))
-		IW_SYS(setsockopt, to, SOL_SOCKET, opt, &tv, sizeof(tv));
+	if (IW_SYS(getsockopt, fd, SOL_SOCKET, opt, tv, &len) < 0)
+		*tv = (struct timeval){ 0, 0 };
 }
 
-/* What belongs to the open file and not to TCP. FD_CLOEXEC belongs to the number and is not copied here. */
-void iw_copy_flags(int from, int to)
+/* What belongs to the open file and not to TCP. FD_CLOEXEC belongs to the number and is not here. */
+void iw_flags_read(int fd, struct iw_flags *f)
 {
-	long fl = IW_SYS(fcntl, from, F_GETFL, 0);
-	struct f_owner_ex own;
-	long sig;
+	f->fl = IW_SYS(fcntl, fd, F_GETFL, 0);
+	f->fl = f->fl < 0 ? 0 : f->fl & (O_NONBLOCK | O_ASYNC);
+	f->sig = 0;
+	if ((f->fl & O_ASYNC) && IW_SYS(fcntl, fd, F_GETOWN_EX, &f->own) >= 0)
+		f->sig = IW_SYS(fcntl, fd, F_GETSIG, 0);
+	else
+		f->fl &= ~O_ASYNC;
+	timeout_read(fd, SO_RCVTIMEO, &f->rcv);
+	timeout_read(fd, SO_SNDTIMEO, &f->snd);
+}
 
-	if (fl > 0 && (fl & O_ASYNC)) {
-		if (IW_SYS(fcntl, from, F_GETOWN_EX, &own) >= 0)
-			IW_SYS(fcntl, to, F_SETOWN_EX, &own);
-		sig = IW_SYS(fcntl, from, F_GETSIG, 0);
-		if (sig > 0)
-			IW_SYS(fcntl, to, F_SETSIG, sig);
+void iw_flags_write(int fd, const struct iw_flags *f)
+{
+	if (f->fl & O_ASYNC) {
+		IW_SYS(fcntl, fd, F_SETOWN_EX, &f->own);
+		if (f->sig > 0)
+			IW_SYS(fcntl, fd, F_SETSIG, f->sig);
 	}
-	if (fl > 0 && (fl & (O_NONBLOCK | O_ASYNC)))
-		IW_SYS(fcntl, to, F_SETFL, fl & (O_NONBLOCK | O_ASYNC));
-	copy_timeout(from, to, SO_RCVTIMEO);
-	copy_timeout(from, to, SO_SNDTIMEO);
+	if (f->fl)
+		IW_SYS(fcntl, fd, F_SETFL, f->fl);
+	if (f->rcv.tv_sec || f->rcv.tv_usec)
+		IW_SYS(setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &f->rcv, sizeof(f->rcv));
+	if (f->snd.tv_sec || f->snd.tv_usec)
+		IW_SYS(setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &f->snd, sizeof(f->snd));
 }
 
 int iw_swap(int fd, int carrier)
 {
+	struct iw_flags f;
 	long fdflags, r;
 
 	if (iw_reg_lost(fd))
@@ -128,7 +137,8 @@ int iw_swap(int fd, int carrier)
 	fdflags = IW_SYS(fcntl, fd, F_GETFD, 0);
 	if (fdflags < 0)
 		return (int)fdflags;
-	iw_copy_flags(fd, carrier);
+	iw_flags_read(fd, &f);
+	iw_flags_write(carrier, &f);
 	r = iw_reg_detach(fd);
 	if (r)
 		return (int)r;

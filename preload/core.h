@@ -112,7 +112,13 @@ void iw_listeners_register(int (*rpc)(void *msg, int fd, void *reply, size_t siz
 /* ---- connect.c ---- */
 /* Put the carrier in the place of fd, epoll registrations included. 0, or -errno with nothing changed. */
 int iw_swap(int fd, int carrier);
-void iw_copy_flags(int from, int to);
+struct iw_flags {
+	long fl, sig;		/* O_NONBLOCK, O_ASYNC; F_GETSIG */
+	struct f_owner_ex own;
+	struct timeval rcv, snd;	/* SO_RCVTIMEO, SO_SNDTIMEO */
+};
+void iw_flags_read(int fd, struct iw_flags *f);
+void iw_flags_write(int fd, const struct iw_flags *f);
 void iw_linger_inherit(int fd, struct iw_stream *s);	/* fd: the TCP socket; LOCAL streams only */
 void iw_connect_forget(int fd, uint32_t w, enum iw_reason why);	/* fd is being closed, or shared (FD_SHARED) */
 bool iw_connecting_owns(int fd);	/* fd is the hidden carrier of a connect under way */
