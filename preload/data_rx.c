@@ -24,15 +24,6 @@ static ssize_t rx_result(struct iw_stream *s, int fd, ssize_t n, size_t len)
 	return errno == ECONNRESET ? iw_rx_edge(s, fd, -1) : n;
 }
 
-static size_t iov_total(const struct iovec *v, size_t n)
-{
-	size_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sum += v[i].iov_len;
-	return sum;
-}
-
 /* MSG_TRUNC on TCP throws the octets away and returns their number. */
 static ssize_t rx_discard(struct iw_stream *s, int fd, size_t len, int flags)
 {
@@ -73,7 +64,7 @@ static ssize_t rx_discard(struct iw_stream *s, int fd, size_t len, int flags)
 static ssize_t rx_peek_all(struct iw_stream *s, int fd, struct msghdr *m, int flags)
 {
 	struct msghdr first = *m;
-	size_t len = iov_total(m->msg_iov, m->msg_iovlen);
+	size_t len = iw_iov_total(m->msg_iov, m->msg_iovlen);
 	int none = -1, err = errno;
 
 	for (;;) {
@@ -113,7 +104,7 @@ static ssize_t rx_odd(struct iw_stream *s, int fd, struct msghdr *m, int flags)
 		return -1;
 	}
 	if (flags & MSG_TRUNC)
-		return rx_discard(s, fd, iov_total(m->msg_iov, m->msg_iovlen), flags);
+		return rx_discard(s, fd, iw_iov_total(m->msg_iov, m->msg_iovlen), flags);
 	return rx_peek_all(s, fd, m, flags);
 }
 
@@ -128,7 +119,7 @@ static ssize_t rx_msg(struct iw_stream *s, int fd, struct msghdr *m, int flags)
 	} else {
 		n = iw_real.recvmsg(fd, &w, flags);
 		if (n <= 0 && m->msg_iovlen <= IOV_MAX)
-			n = rx_result(s, fd, n, n ? 1 : iov_total(m->msg_iov, m->msg_iovlen));
+			n = rx_result(s, fd, n, n ? 1 : iw_iov_total(m->msg_iov, m->msg_iovlen));
 	}
 	if (n < 0)
 		return n;
@@ -188,14 +179,14 @@ IW_EXPORT ssize_t readv(int fd, const struct iovec *v, int cnt)
 	n = iw_real.readv(fd, v, cnt);
 	if (!s || n > 0)
 		return n;
-	return rx_result(s, fd, n, n ? 1 : iov_total(v, (size_t)cnt));
+	return rx_result(s, fd, n, n ? 1 : iw_iov_total(v, (size_t)cnt));
 }
 
 static ssize_t rx_result_v2(int fd, struct iw_stream *s, const struct iovec *v, int cnt, ssize_t n)
 {
 	if (!s || n > 0)
 		return n;
-	return rx_result(s, fd, n, n ? 1 : iov_total(v, (size_t)cnt));
+	return rx_result(s, fd, n, n ? 1 : iw_iov_total(v, (size_t)cnt));
 }
 
 IW_EXPORT ssize_t preadv2(int fd, const struct iovec *v, int cnt, off_t off, int flags)
@@ -278,6 +269,15 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+/* recvmmsg reports sk_err before it looks at what is queued. */
+static int rx_pending(struct iw_stream *s, int fd)
+{
+	short bits = iw_carrier_bits(fd, 0);
+	int err = bits && iw_stream_verify(fd, s) ? iw_take_error(s, fd, bits) : 0;
+
+	return err ? iw_fail(err) : 0;
+}
+
 /* As the kernel does it: one message after the other, the timeout looked at after each, an error kept for the next call. */
 static int rx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int vlen, int flags, struct timespec *to)
 {
@@ -292,6 +292,8 @@ static int rx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int 
 		}
 		end = now_ns() + to->tv_sec * 1000000000LL + to->tv_nsec;
 	}
+	if (!(flags & MSG_ERRQUEUE) && rx_pending(s, fd) < 0)
+		return -1;
 	if (vlen > UIO_MAXIOV)
 		vlen = UIO_MAXIOV;
 	for (i = 0; i < vlen; i++) {

@@ -3,7 +3,9 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,18 +19,12 @@
 
 static ssize_t tx_result(struct iw_stream *s, int fd, ssize_t n, size_t len, int flags)
 {
-	if (__builtin_expect(n >= 0, 1))
+	if (__builtin_expect(n >= 0, 1)) {
+		if ((size_t)n < len)
+			iw_tx_short(s, fd);
 		return n;
+	}
 	return errno == EPIPE || errno == ECONNRESET ? iw_tx_edge(s, fd, len, flags) : n;
-}
-
-static size_t iov_total(const struct iovec *v, size_t n)
-{
-	size_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sum += v[i].iov_len;
-	return sum;
 }
 
 /*
@@ -110,9 +106,9 @@ static ssize_t tx_msg(struct iw_stream *s, int fd, const struct msghdr *m, int f
 		}
 	}
 	n = iw_real.sendmsg(fd, &w, f);
-	if (n >= 0 || (errno != EPIPE && errno != ECONNRESET))
+	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
 		return n;
-	return iw_tx_edge(s, fd, iov_total(m->msg_iov, m->msg_iovlen), flags);
+	return tx_result(s, fd, n, iw_iov_total(m->msg_iov, m->msg_iovlen), flags);
 }
 
 /* write on a stale number: the carrier was closed behind our back and the number is a file now. */
@@ -146,6 +142,7 @@ static ssize_t tx_vec(struct iw_stream *s, int fd, const struct iovec *v, int cn
 IW_EXPORT ssize_t writev(int fd, const struct iovec *v, int cnt)
 {
 	struct iw_stream *s;
+	size_t len;
 	ssize_t n;
 
 	if (iw_data_stream(fd, 0, false, &s))
@@ -155,10 +152,10 @@ IW_EXPORT ssize_t writev(int fd, const struct iovec *v, int cnt)
 	n = tx_vec(s, fd, v, cnt, 0);
 	if (n < 0 && stale(s, fd))
 		return iw_real.writev(fd, v, cnt);
-	if (n >= 0 || (errno != EPIPE && errno != ECONNRESET))
+	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
 		return n;
-	n = (ssize_t)iov_total(v, (size_t)cnt);
-	return n ? iw_tx_edge(s, fd, (size_t)n, 0) : 0;	/* writev of nothing does not get to the socket */
+	len = iw_iov_total(v, (size_t)cnt);
+	return len ? tx_result(s, fd, n, len, 0) : 0;	/* writev of nothing does not get to the socket */
 }
 
 static bool plain_v2(struct iw_stream *s, int cnt, int64_t off, int flags)
@@ -170,7 +167,9 @@ static ssize_t tx_v2(struct iw_stream *s, int fd, const struct iovec *v, int cnt
 {
 	ssize_t n = tx_vec(s, fd, v, cnt, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
 
-	return n < 0 && (errno == EPIPE || errno == ECONNRESET) ? iw_tx_edge(s, fd, iov_total(v, (size_t)cnt), 0) : n;
+	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
+		return n;
+	return tx_result(s, fd, n, iw_iov_total(v, (size_t)cnt), 0);
 }
 
 IW_EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int cnt, off_t off, int flags)
@@ -253,7 +252,7 @@ IW_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
 			break;
 		}
 		v[i].msg_len = (unsigned int)n;
-		if ((size_t)n < iov_total(v[i].msg_hdr.msg_iov, v[i].msg_hdr.msg_iovlen)) {
+		if ((size_t)n < iw_iov_total(v[i].msg_hdr.msg_iov, v[i].msg_hdr.msg_iovlen)) {
 			i++;
 			break;
 		}
@@ -300,6 +299,21 @@ static ssize_t tx_refused(struct iw_stream *s, int fd)
 	return n < 0 ? n : iw_tx_edge(s, fd, 1, 0);
 }
 
+/* Is there more where that came from, so that the carrier must have cut it short? */
+static bool more(int in, const off64_t *off)
+{
+	struct stat st;
+	off64_t at;
+	int q = 0;
+
+	if (IW_SYS(fstat, in, &st) < 0)
+		return false;
+	if (!S_ISREG(st.st_mode))
+		return IW_SYS(ioctl, in, FIONREAD, &q) == 0 && q > 0;
+	at = off ? *off : (off64_t)IW_SYS(lseek, in, 0, SEEK_CUR);
+	return at >= 0 && at < st.st_size;
+}
+
 static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
 {
 	struct iw_stream *s;
@@ -313,6 +327,8 @@ static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
 	quiet_begin(&q);
 	n = iw_real.sendfile64(out, in, off, len);
 	quiet_end(&q, n < 0 && errno == EPIPE);
+	if (n > 0 && (size_t)n < len && more(in, off))
+		iw_tx_short(s, out);
 	return n < 0 && (errno == EPIPE || errno == ECONNRESET) ? tx_refused(s, out) : n;
 }
 
@@ -346,6 +362,8 @@ IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, s
 	n = iw_real.splice(in, poff_in, out, poff_out, len, flags);
 	if (dst)
 		quiet_end(&q, n < 0 && errno == EPIPE);
+	if (dst && n > 0 && (size_t)n < len && more(in, poff_in))
+		iw_tx_short(dst, out);
 	if (dst && n < 0 && (errno == EPIPE || errno == ECONNRESET))
 		return tx_refused(dst, out);
 	if (src && ((n == 0 && len) || (n < 0 && errno == ECONNRESET)))

@@ -82,7 +82,7 @@ static int stream_ioctl(struct iw_stream *s, int fd, unsigned long req, void *ar
 	case SIOCGPGRP:
 		return iw_real.ioctl(fd, req, arg);
 	}
-	if ((req & ~0xfful) == 0x8900 && req < SIOCPROTOPRIVATE)
+	if ((req & ~0xfful) == 0x8900)
 		return by_inet(s, req, arg);
 	return iw_real.ioctl(fd, req, arg);
 }

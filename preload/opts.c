@@ -3,8 +3,8 @@
  * Socket options of a stream: who answers which. Either the carrier (timeouts, low-water mark), or the library (what TCP would
  * say of this end), or the TCP socket behind the stream by way of the daemon; what nobody can apply is an error.
  */
-#include <linux/tcp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/time.h>
@@ -79,45 +79,27 @@ static const struct rule *rule_of(int level, int name)
 	return NULL;
 }
 
-static int fail(int err)
-{
-	errno = err;
-	return -1;
-}
-
 /* ---- get ---- */
 
 /* The kernel's way of returning n octets. */
-static int put(const void *src, socklen_t n, void *val, socklen_t *len)
+static int put_val(const void *src, socklen_t n, void *val, socklen_t *len)
 {
 	socklen_t room;
 
 	if (iw_copy_in(&room, len, sizeof(room)))
-		return fail(EFAULT);
+		return iw_fail(EFAULT);
 	if ((int)room < 0)
-		return fail(EINVAL);
+		return iw_fail(EINVAL);
 	if (room > n)
 		room = n;
 	if (iw_copy_out(val, src, room) || iw_copy_out(len, &room, sizeof(room)))
-		return fail(EFAULT);
+		return iw_fail(EFAULT);
 	return 0;
 }
 
 static int put_int(int v, void *val, socklen_t *len)
 {
-	return put(&v, sizeof(v), val, len);
-}
-
-/* SO_ERROR: sk_err, once. */
-static int take_error(struct iw_stream *s, int fd)
-{
-	short bits = iw_carrier_bits(fd, 0);
-	int e = 0;
-	socklen_t l = sizeof(e);
-
-	if (bits & POLLERR)
-		IW_SYS(getsockopt, fd, SOL_SOCKET, SO_ERROR, &e, &l);
-	return iw_tcp_take_error(s, iw_tcp_eval(s, bits));
+	return put_val(&v, sizeof(v), val, len);
 }
 
 /* TCP_INFO of the TCP connection below, with the state of this stream. */
@@ -138,7 +120,7 @@ static int get_info(struct iw_stream *s, int fd, void *val, socklen_t *len)
 		info[0] = 5;	/* TCP_FIN_WAIT2 */
 	else
 		info[0] = 1;	/* TCP_ESTABLISHED */
-	return put(info, n, val, len);
+	return put_val(info, n, val, len);
 }
 
 static int get_tcp(struct iw_stream *s, int fd, int name, void *val, socklen_t *len)
@@ -173,7 +155,7 @@ static int get_emulated(struct iw_stream *s, int fd, int level, int name, void *
 	case SO_PROTOCOL:
 		return put_int(IPPROTO_TCP, val, len);
 	case SO_ERROR:
-		return put_int(take_error(s, fd), val, len);
+		return put_int(iw_take_error(s, fd, iw_carrier_bits(fd, 0)), val, len);
 	case SO_OOBINLINE:
 		return put_int(!!(o & IW_SOPT_OOBINLINE), val, len);
 	default:	/* SO_SNDBUF, SO_RCVBUF */
@@ -193,7 +175,7 @@ static int stream_get(struct iw_stream *s, int fd, int level, int name, void *va
 	case EMULATED:
 		return get_emulated(s, fd, level, name, val, len);
 	case REFUSED:
-		return fail(r->err);
+		return iw_fail(r->err);
 	default:
 		return iw_opt_get(s, fd, level, name, val, len);
 	}
@@ -244,9 +226,9 @@ static int set_linger(struct iw_stream *s, int fd, const void *val, socklen_t le
 	struct linger l;
 
 	if (len < sizeof(l))
-		return fail(EINVAL);
+		return iw_fail(EINVAL);
 	if (iw_copy_in(&l, val, sizeof(l)))
-		return fail(EFAULT);
+		return iw_fail(EFAULT);
 	if (iw_opt_set(s, fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)) < 0)
 		return -1;
 	note_linger(s, l.l_onoff && !l.l_linger);
@@ -316,9 +298,9 @@ static int set_emulated(struct iw_stream *s, int fd, int level, int name, const 
 	if (level == SOL_SOCKET && name == SO_PEEK_OFF)
 		return set_peek_off(fd, val, len, iw_stream_end(s)->local.family);
 	if (len < sizeof(v))
-		return fail(EINVAL);
+		return iw_fail(EINVAL);
 	if (iw_copy_in(&v, val, sizeof(v)))
-		return fail(EFAULT);
+		return iw_fail(EFAULT);
 	if (level == IPPROTO_TCP)
 		return set_tcp(s, fd, name, v);
 	if (name == SO_LINGER)
@@ -339,7 +321,7 @@ static int stream_set(struct iw_stream *s, int fd, int level, int name, const vo
 	case EMULATED:
 		return set_emulated(s, fd, level, name, val, len);
 	case REFUSED:
-		return fail(r->err);
+		return iw_fail(r->err);
 	default:
 		return iw_opt_set(s, fd, level, name, val, len);
 	}

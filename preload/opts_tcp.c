@@ -6,12 +6,6 @@
 #include "../proto/ctlmsg.h"
 #include "stream.h"
 
-static int fail(int err)
-{
-	errno = err;
-	return -1;
-}
-
 /* 0 with the daemon's answer in r, or -errno when there is no daemon or it no longer knows the stream. */
 static int ask_daemon(struct iw_stream *s, int fd, struct iw_ctl_opt *m, struct iw_ctl_opt *r)
 {
@@ -43,7 +37,7 @@ static int get_fresh(struct iw_stream *s, int level, int name, void *val, sockle
 	long r;
 
 	if (t < 0)
-		return fail(ENOPROTOOPT);
+		return iw_fail(ENOPROTOOPT);
 	r = IW_SYS(getsockopt, t, level, name, val, len);
 	IW_SYS(close, t);
 	return (int)iw_ret(r);
@@ -55,9 +49,9 @@ int iw_opt_get(struct iw_stream *s, int fd, int level, int name, void *val, sock
 	socklen_t room;
 
 	if (iw_copy_in(&room, len, sizeof(room)))
-		return fail(EFAULT);
+		return iw_fail(EFAULT);
 	if ((int)room < 0)
-		return fail(EINVAL);
+		return iw_fail(EINVAL);
 	iw_ctl_init(&m, IW_CTL_GETSOCKOPT, 0);
 	m.level = level;
 	m.optname = name;
@@ -67,12 +61,12 @@ int iw_opt_get(struct iw_stream *s, int fd, int level, int name, void *val, sock
 	if (ask_daemon(s, fd, &m, &r) || r.error == ENOPROTOOPT || r.error == EOPNOTSUPP)
 		return get_fresh(s, level, name, val, len);
 	if (r.error)
-		return fail(r.error);
+		return iw_fail(r.error);
 	if (r.optlen > room)
 		r.optlen = room;
 	room = r.optlen;
 	if (iw_copy_out(val, r.val, room) || iw_copy_out(len, &room, sizeof(room)))
-		return fail(EFAULT);
+		return iw_fail(EFAULT);
 	return 0;
 }
 
@@ -87,28 +81,28 @@ int iw_opt_set(struct iw_stream *s, int fd, int level, int name, const void *val
 	int t;
 
 	if ((int)len < 0)
-		return fail(EINVAL);
+		return iw_fail(EINVAL);
 	t = fresh(s);
 	if (t >= 0) {
 		try = IW_SYS(setsockopt, t, level, name, val, len);
 		IW_SYS(close, t);
 	}
 	if (try == -EPERM || try == -EACCES || try == -EFAULT || try == -ENOPROTOOPT)
-		return fail((int)-try);
+		return iw_fail((int)-try);
 	if (len > IW_CTL_OPTMAX)
-		return fail(try ? (int)-try : ENOPROTOOPT);
+		return iw_fail(try ? (int)-try : ENOPROTOOPT);
 	iw_ctl_init(&m, IW_CTL_SETSOCKOPT, 0);
 	m.level = level;
 	m.optname = name;
 	m.optlen = len;
 	memset(m.val, 0, sizeof(m.val));
 	if (iw_copy_in(m.val, val, len))
-		return fail(EFAULT);
+		return iw_fail(EFAULT);
 	if (ask_daemon(s, fd, &m, &r))	/* the connection below is gone, and with it what the option would act on */
 		return (int)iw_ret(try);
 	if (!r.error)
 		return 0;
 	if ((r.error == ENOPROTOOPT || r.error == EOPNOTSUPP) && try)
-		return fail((int)-try);
-	return fail(r.error);
+		return iw_fail((int)-try);
+	return iw_fail(r.error);
 }

@@ -31,10 +31,30 @@ unsigned int iw_tcp_eval(struct iw_stream *s, short bits);
 /* Take sk_err: the errno to report once, or 0. */
 int iw_tcp_take_error(struct iw_stream *s, unsigned int state);
 
+/* The same from the carrier's bits, taking the carrier's own error as well. */
+int iw_take_error(struct iw_stream *s, int fd, short bits);
+
 /* The carrier gave EOF (n == 0) or ECONNRESET (n == -1): what TCP returns. */
 ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n);
 /* The carrier refused a send of len octets with EPIPE or ECONNRESET: what TCP returns; raises SIGPIPE where TCP does. */
 ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags);
+
+static inline int iw_fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+static inline size_t iw_iov_total(const struct iovec *v, size_t n)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += v[i].iov_len;
+	return sum;
+}
+/* It took less than it was given. */
+void iw_tx_short(struct iw_stream *s, int fd);
 
 /* Memory of the application that may be bad where the kernel would say EFAULT. 0 or -EFAULT. */
 int iw_copy_in(void *dst, const void *user, size_t n);

@@ -97,10 +97,14 @@ int iw_tcp_take_error(struct iw_stream *s, unsigned int state)
 	return err > 0 && err < 4096 ? err : ECONNRESET;
 }
 
-static ssize_t fail(int err)
+int iw_take_error(struct iw_stream *s, int fd, short bits)
 {
-	errno = err;
-	return -1;
+	socklen_t l = sizeof(int);
+	int e;
+
+	if (bits & POLLERR)
+		IW_SYS(getsockopt, fd, SOL_SOCKET, SO_ERROR, &e, &l);	/* from now on the page says it */
+	return iw_tcp_take_error(s, iw_tcp_eval(s, bits));
 }
 
 ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
@@ -125,7 +129,7 @@ ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
 	if (st & IW_TCP_FIN)
 		return 0;
 	err = iw_tcp_take_error(s, st);
-	return err ? fail(err) : 0;
+	return err ? iw_fail(err) : 0;
 }
 
 /* The kernel itself raises it: a send of nothing on an end that cannot send. */
@@ -160,7 +164,7 @@ ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags)
 	short bits;
 
 	if (!iw_stream_verify(fd, s))
-		return fail(err);
+		return iw_fail(err);
 	bits = iw_carrier_bits(fd, 0);
 	if (bits & POLLERR) {
 		int e;
@@ -172,18 +176,29 @@ ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags)
 	if (st & IW_TCP_RST) {
 		err = iw_tcp_take_error(s, st);
 		if (err && err != EPIPE)
-			return fail(err);
+			return iw_fail(err);
 	} else if (!(atomic_load(&me->shut) & IW_SHUT_WR)) {
 		if (iw_stream_local(s))
 			return send_lost(s, st, len);
 		record_reset(me, atomic_load(&me->close_state), st & IW_TCP_FIN ? EPIPE : ECONNRESET);
 		err = iw_tcp_take_error(s, iw_tcp_eval(s, 0));
 		if (err && err != EPIPE)
-			return fail(err);
+			return iw_fail(err);
 	}
 	if (!(flags & MSG_NOSIGNAL))
 		raise_sigpipe(fd);
-	return fail(EPIPE);
+	return iw_fail(EPIPE);
+}
+
+/*
+ * A local send was cut short. When the other end went away meanwhile, the kernel has spent the error on this call; TCP keeps it for
+ * the next one. (Should the other end have read everything and closed cleanly after a merely full buffer, the rest of this
+ * message gets the same answer a moment later.)
+ */
+void iw_tx_short(struct iw_stream *s, int fd)
+{
+	if (iw_stream_local(s) && !(atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR) && (iw_carrier_bits(fd, 0) & POLLHUP))
+		record_reset(iw_stream_end(s), IW_CLOSE_OPEN, ECONNRESET);
 }
 
 /* On a local stream with urgent data the carrier says POLLIN for the urgent octet alone; TCP does not. */
