@@ -19,7 +19,8 @@ RIG_HOSTS=0
 RIG_PIDS=()			# programs started by host_bg
 declare -a RIG_DAEMON=()	# pid of the daemon of host N
 declare -a RIG_OPTS=()		# its options
-RIG_DEAD=()			# daemons that were killed on purpose
+# A loaded test machine must not turn into plain TCP what these tests want accelerated: the daemons may take their time.
+: "${RIG_DAEMON_OPTS=-o answer_timeout=1000 -o claim_timeout=5000}"
 
 rig_need() {
 	local p
@@ -136,7 +137,7 @@ daemon_start() {
 	mkfifo "$fifo" || return 1
 	# shellcheck disable=SC2086
 	nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD "$IW_BUILD/tests/lib/ready" "$fifo" 15 \
-		"$IW_BUILD/iwarpd" --run-dir "$(host_dir "$h")" ${RIG_DAEMON_OPTS-} ${RIG_OPTS[h]-} \
+		"$IW_BUILD/iwarpd" --run-dir "$(host_dir "$h")" $RIG_DAEMON_OPTS ${RIG_OPTS[h]-} \
 		>>"$RIG_DIR/iwarpd.$h.log" 2>&1 </dev/null &
 	RIG_DAEMON[h]=$!
 	read -r word <"$fifo"

@@ -37,8 +37,11 @@ static void client(void)
 
 	t_peer(&ss);
 	for (int i = 0; i < 3; i++) {
-		int fd = t_connect_to(&ss);
+		int fd = (int)ok(socket(ss.ss_family, SOCK_STREAM, 0));
 
+		ok(connect(fd, (void *)&ss, t_salen(&ss)));
+		if (i < 2)	/* the server ends without accepting the last one */
+			expect_transport(fd);
 		len = sizeof(me);
 		ok(getsockname(fd, (void *)&me, &len));
 		if (i < 2) {

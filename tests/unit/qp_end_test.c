@@ -375,13 +375,61 @@ static void siw_terminates(void **state)
 	}
 }
 
+/* ---- an owner that ends the stream from a callback ---- */
+static bool by_lost;
+
+static void complete_and_end(void *ctx, const struct iw_cqe *cqe)
+{
+	struct end *e = ctx;
+
+	end_complete(ctx, cqe);
+	if (e->ncq > 1)
+		return;
+	if (by_lost)
+		iw_qp_lost(&e->qp, &end_ops, e, ECONNABORTED);
+	else
+		iw_qp_terminate(&e->qp, &end_ops, e, 0, 0, 0);
+}
+
+static void end_in_callback(void **state)
+{
+	struct iw_qp_ops ops = end_ops;
+
+	ops.complete = complete_and_end;
+	for (int k = 0; k < 4; k++) {
+		struct iw_wr s = wr_send(1, AMEM, 0, 10);
+		struct pair t;
+		struct end *e;
+		size_t n;
+
+		by_lost = k & 1;
+		pair_new(&t, param_default, param_default);
+		post_recvs(t.b, BMEM, 3, 64);
+		for (int i = 0; i < 3; i++)
+			post(t.a, &s);
+		n = iw_qp_tx(&t.a->qp, &end_ops, t.a, t.a->out, IW_FPDU_MAX_MARKERS, 0);
+		e = k & 2 ? t.a : t.b;
+		if (k & 2)
+			iw_qp_tx_done(&t.a->qp, &ops, t.a, n);
+		else
+			assert_int_equal(iw_qp_rx(&t.b->qp, &ops, t.b, t.a->out, n), n);
+		assert_int_equal(e->ncq, 3);
+		assert_int_equal(e->cq[0].status, IW_WC_OK);
+		assert_true(e->cq[1].wr_id == (k & 2 ? 1 : 1001));
+		assert_int_equal(e->cq[2].status, k & 2 ? IW_WC_OK : IW_WC_FLUSH);	/* TCP had all three Sends */
+		assert_int_equal(e->qp.state, by_lost ? IW_QP_ERROR : IW_QP_TERMINATE);
+		assert_int_equal(iw_qp_tx_pending(&e->qp), !by_lost);
+		pair_free(&t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces), cmocka_unit_test(bad_read_responses), cmocka_unit_test(response_rules),
 		cmocka_unit_test(bad_atomic_responses), cmocka_unit_test(local_errors), cmocka_unit_test(revoked_half_way),
 		cmocka_unit_test(terminate_first), cmocka_unit_test(terminate_received), cmocka_unit_test(fin),
-		cmocka_unit_test(lost), cmocka_unit_test(invalidate), cmocka_unit_test(siw_terminates),
+		cmocka_unit_test(lost), cmocka_unit_test(invalidate), cmocka_unit_test(siw_terminates), cmocka_unit_test(end_in_callback),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
