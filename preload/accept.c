@@ -251,25 +251,29 @@ static struct iw_stream *claim(int fd, uint64_t cookie, uint32_t conn_id, int *c
 	return s;
 }
 
-static void accepted_claim(int fd, uint64_t cookie, int flags)
+/* false: an option of the listener keeps it plain. */
+static bool accepted_claim(int fd, uint64_t cookie, int flags)
 {
 	uint32_t conn_id = iw_conn_id_new();
 	bool known = false;
 	struct iw_flags f;
+	struct iw_opts o;
 	struct iw_stream *s;
 	int carrier = -1;
 
 	iw_flags_read(fd, &f);	/* before the daemon has the socket: it changes them for its own use */
+	if (iw_opts_read(fd, &o) != IW_REASON_ACCELERATED)
+		return false;
 	s = claim(fd, cookie, conn_id, &carrier, &known);
 	/* the daemon may have taken O_NONBLOCK off the open file that it shares with us */
 	if (flags & SOCK_NONBLOCK)
 		IW_SYS(fcntl, carrier < 0 ? fd : carrier, F_SETFL, O_NONBLOCK);
 	if (carrier < 0) {
 		iw_set_plain(fd, known ? conn_id : 0);
-		return;
+		return true;
 	}
 	if (s) {
-		iw_linger_inherit(fd, s);
+		iw_opts_write(s, carrier, &o);
 		atomic_store(&s->connect_told, 1);
 	}
 	iw_flags_write(carrier, &f);
@@ -278,6 +282,7 @@ static void accepted_claim(int fd, uint64_t cookie, int flags)
 	else if (s)
 		iw_stream_put(s, true);
 	IW_SYS(close, carrier);
+	return true;
 }
 
 /* A connection was accepted: what is it going to be? Its fd is new, nobody else knows the number yet. */
@@ -305,8 +310,10 @@ static void accepted(struct listener *l, uint64_t cookie, int fd, int flags)
 		switch (iw_peer_lookup(&peer, &why)) {
 		case IW_PEER_POSITIVE:
 		case IW_PEER_LOCAL:
-			accepted_claim(fd, cookie, flags);
-			return;
+			if (accepted_claim(fd, cookie, flags))
+				return;
+			why = IW_REASON_OPTION;
+			break;
 		default:
 			break;
 		}

@@ -147,15 +147,6 @@ int iw_swap(int fd, int carrier)
 	return r < 0 ? (int)r : 0;
 }
 
-void iw_linger_inherit(int fd, struct iw_stream *s)
-{
-	struct linger l;
-	socklen_t len = sizeof(l);
-
-	if ((s->flags & IW_PAGE_LOCAL) && IW_SYS(getsockopt, fd, SOL_SOCKET, SO_LINGER, &l, &len) >= 0 && l.l_onoff && !l.l_linger)
-		atomic_fetch_or(&s->sopt, IW_SOPT_LINGER0);
-}
-
 static void carrier_close(int carrier)
 {
 	if (iw_fd_kind(carrier) == IW_FD_INTERNAL)
@@ -181,6 +172,7 @@ static void abandon(struct iw_connecting *c, struct iw_stream *s, int carrier, e
 static void switch_over(struct iw_connecting *c, struct iw_stream *s, int carrier, bool told)
 {
 	enum iw_reason why = (enum iw_reason)c->giveup;
+	struct iw_opts o;
 	int fd = c->fd;
 
 	if (!why && iw_word(fd) != word_of(c))
@@ -189,8 +181,10 @@ static void switch_over(struct iw_connecting *c, struct iw_stream *s, int carrie
 		why = IW_REASON_SWAP_UNSAFE;
 	if (!why && iw_fd_ino(carrier) != s->ino)
 		why = IW_REASON_SWAP_UNSAFE;	/* the hidden fd was closed behind our back */
-	if (!why)
-		iw_linger_inherit(fd, s);
+	if (!why) {
+		iw_opts_read(fd, &o);	/* what keeps it plain was seen when it was set */
+		iw_opts_write(s, carrier, &o);
+	}
 	if (!why && iw_swap(fd, carrier))
 		why = IW_REASON_EPOLL_UNKNOWN;
 	if (why) {

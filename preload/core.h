@@ -119,7 +119,6 @@ struct iw_flags {
 };
 void iw_flags_read(int fd, struct iw_flags *f);
 void iw_flags_write(int fd, const struct iw_flags *f);
-void iw_linger_inherit(int fd, struct iw_stream *s);	/* fd: the TCP socket; LOCAL streams only */
 void iw_connect_forget(int fd, uint32_t w, enum iw_reason why);	/* fd is being closed, or shared (FD_SHARED) */
 bool iw_connecting_owns(int fd);	/* fd is the hidden carrier of a connect under way */
 void iw_connecting_closing_internal(int fd);

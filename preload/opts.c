@@ -20,6 +20,14 @@ enum how {
 
 #define TCP_DEFAULT_LOWAT 0u
 
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72
+#endif
+#ifndef SOCK_SNDBUF_LOCK
+#define SOCK_SNDBUF_LOCK 1
+#define SOCK_RCVBUF_LOCK 2
+#endif
+
 static const struct rule {
 	int level, name;
 	uint8_t get, set;
@@ -362,46 +370,46 @@ static int ask(int fd, int level, int name)
 	return IW_SYS(getsockopt, fd, level, name, &v, &l) < 0 ? 0 : v;
 }
 
-enum iw_reason iw_opts_veto(int tcp, uint32_t *keep)
+enum iw_reason iw_opts_read(int tcp, struct iw_opts *o)
 {
+	struct linger l = { 0, 0 };
+	socklen_t len = sizeof(l), n = 16;
+	int lock = ask(tcp, SOL_SOCKET, SO_BUF_LOCK);
 	char ulp[16];
-	socklen_t l = sizeof(ulp);
 
-	*keep = (ask(tcp, IPPROTO_TCP, TCP_NODELAY) ? IW_SOPT_NODELAY : 0) | (ask(tcp, IPPROTO_TCP, TCP_CORK) ? IW_SOPT_CORK : 0);
-	if (ask(tcp, SOL_SOCKET, SO_ZEROCOPY) || ask(tcp, SOL_SOCKET, 29) || ask(tcp, SOL_SOCKET, 35) || ask(tcp, SOL_SOCKET, 37))
+	o->sndbuf = lock & SOCK_SNDBUF_LOCK ? ask(tcp, SOL_SOCKET, SO_SNDBUF) / 2 : 0;
+	o->rcvbuf = lock & SOCK_RCVBUF_LOCK ? ask(tcp, SOL_SOCKET, SO_RCVBUF) / 2 : 0;
+	o->lowat = ask(tcp, SOL_SOCKET, SO_RCVLOWAT);
+	o->bits = (ask(tcp, IPPROTO_TCP, TCP_NODELAY) ? IW_SOPT_NODELAY : 0) | (ask(tcp, IPPROTO_TCP, TCP_CORK) ? IW_SOPT_CORK : 0) |
+		  (ask(tcp, SOL_SOCKET, SO_OOBINLINE) ? IW_SOPT_OOBINLINE : 0);
+	if (IW_SYS(getsockopt, tcp, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff && !l.l_linger)
+		o->bits |= IW_SOPT_LINGER0;
+	if (ask(tcp, SOL_SOCKET, SO_ZEROCOPY) || ask(tcp, SOL_SOCKET, SO_TIMESTAMP) || ask(tcp, SOL_SOCKET, SO_TIMESTAMPNS) ||
+	    ask(tcp, SOL_SOCKET, SO_TIMESTAMPING) || ask(tcp, IPPROTO_TCP, TCP_INQ))
 		return IW_REASON_OPTION;
-	if (IW_SYS(getsockopt, tcp, IPPROTO_TCP, TCP_ULP, ulp, &l) == 0 && l)
+	if (IW_SYS(getsockopt, tcp, IPPROTO_TCP, TCP_ULP, ulp, &n) == 0 && n)
 		return IW_REASON_OPTION;
 	return IW_REASON_ACCELERATED;
 }
 
-/* A size that the application chose; SO_BUF_LOCK tells (Linux 5.14). */
-static void adopt_buffer(struct iw_page_end *me, int carrier, int tcp, int name, uint32_t bit)
+static void write_buffer(struct iw_page_end *me, int carrier, int name, int v, uint32_t bit)
 {
-	int v = ask(tcp, SOL_SOCKET, name) / 2;
-
 	if (v > 0 && IW_SYS(setsockopt, carrier, SOL_SOCKET, name, &v, sizeof(v)) == 0)
 		set_bit(me, bit, true);
 }
 
-void iw_opts_adopt(struct iw_stream *s, int carrier, int tcp, uint32_t keep)
+void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o)
 {
 	struct iw_page_end *me = iw_stream_end(s);
-	struct linger l = { 0, 0 };
-	socklen_t len = sizeof(l);
-	int lock = ask(tcp, SOL_SOCKET, 72 /* SO_BUF_LOCK */), lowat = ask(tcp, SOL_SOCKET, SO_RCVLOWAT), one = 1;
+	int one = 1;
 
-	atomic_fetch_or(&me->opts, keep);
-	if (lock & 1)
-		adopt_buffer(me, carrier, tcp, SO_SNDBUF, IW_SOPT_SNDBUF);
-	if (lock & 2)
-		adopt_buffer(me, carrier, tcp, SO_RCVBUF, IW_SOPT_RCVBUF);
-	if (lowat > 1)
-		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat));
-	if (ask(tcp, SOL_SOCKET, SO_OOBINLINE)) {
+	atomic_fetch_or(&me->opts, o->bits);
+	write_buffer(me, carrier, SO_SNDBUF, o->sndbuf, IW_SOPT_SNDBUF);
+	write_buffer(me, carrier, SO_RCVBUF, o->rcvbuf, IW_SOPT_RCVBUF);
+	if (o->lowat > 1)
+		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_RCVLOWAT, &o->lowat, sizeof(o->lowat));
+	if (o->bits & IW_SOPT_OOBINLINE)
 		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
-		set_bit(me, IW_SOPT_OOBINLINE, true);
-	}
-	if (IW_SYS(getsockopt, tcp, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff && !l.l_linger)
+	if (o->bits & IW_SOPT_LINGER0)
 		note_linger(s, true);
 }

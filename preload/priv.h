@@ -161,13 +161,16 @@ static inline void iw_waiting(void)
 extern _Atomic uint32_t iw_streams;
 
 /*
- * Options that live in a socket itself. iw_opts_veto, before offer or claim: has this TCP socket an option that a stream could not
- * honour? 0, or the reason to stay plain; *keep gets what the daemon is about to overwrite. iw_opts_adopt, when the stream is
- * there and the application does not have it yet: bring them over (buffers, linger, TCP_NODELAY, SO_RCVLOWAT, ...; timeouts and
- * file flags are iw_copy_flags's). errno is kept; a handful of getsockopt each.
+ * Options that live in a socket itself (buffers, linger, TCP_NODELAY, SO_RCVLOWAT, ...): read before the daemon uses the TCP socket,
+ * written when the stream is there and the application does not have it yet. iw_opts_read returns 0, or the reason to stay plain: an
+ * option that a stream could not honour. Some getsockopt; errno is kept.
  */
-enum iw_reason iw_opts_veto(int tcp, uint32_t *keep);
-void iw_opts_adopt(struct iw_stream *s, int carrier, int tcp, uint32_t keep);
+struct iw_opts {
+	uint32_t bits;	/* IW_SOPT_* */
+	int sndbuf, rcvbuf, lowat;
+};
+enum iw_reason iw_opts_read(int tcp, struct iw_opts *o);
+void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o);
 
 /*
  * Requests to the daemon (ctl.c). Fill msg by iw_ctl_init(); reply is checked by iw_ctl_check(). Signals are blocked and
