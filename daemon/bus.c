@@ -315,7 +315,7 @@ static void client_came(int fd)
 	if (r >= 0)
 		r = conn_add(b, &who);
 	if (r < 0) {
-		log_warn("bus: pid %d: %s", cred.pid, strerror(-r));
+		log_info("bus: pid %d of user %u does not speak D-Bus: %s", cred.pid, cred.uid, strerror(-r));
 		sd_bus_close(b);
 		sd_bus_unref(b);
 	}

@@ -2,6 +2,8 @@
 /* iwctl stags: the memory that is registered with the soft RNIC. */
 #include "iwctl.h"
 
+#include <string.h>
+
 int stags_main(int argc, char **argv)
 {
 	static const char *const head[] = { "STAG", ">TO", ">LENGTH", ">UID", ">STREAM", "ACCESS", NULL };
@@ -23,7 +25,7 @@ int stags_main(int argc, char **argv)
 			table_cell(t, PLAIN, "%llu", (unsigned long long)iwctl_num(s, "uid"));
 		else
 			table_cell(t, DIM, "-");
-		table_cell(t, PLAIN, "%s", iwctl_str(s, "stream", "-"));
+		table_cell(t, PLAIN, "%s", strcmp(iwctl_str(s, "stream", "0"), "0") ? iwctl_str(s, "stream", "") : "control");
 		table_cell(t, PLAIN, "%s", iwctl_str(s, "access", "-"));
 	}
 	table_print(t);
