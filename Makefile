@@ -62,7 +62,7 @@ $(B)/iwctl: $(IWCTL) $(B)/libproto.a
 	$(Q)$(CC) $(PROGLD) -o $@ $^ $(SYSTEMD_LIBS) $(JANSSON_LIBS)
 $(B)/libiwsock.so: $(PRELOAD) preload/libiwsock.map
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,nodelete,-z,now,-z,relro -Wl,--version-script=preload/libiwsock.map -Wl,-soname,libiwsock.so -o $@ $(PRELOAD) -ldl
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,nodelete,-z,now,-z,relro -Wl,-Bsymbolic-functions -Wl,--version-script=preload/libiwsock.map -Wl,-soname,libiwsock.so -o $@ $(PRELOAD) -ldl
 $(B)/%.o: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
