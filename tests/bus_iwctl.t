@@ -34,9 +34,9 @@ host_bg_iw 2 server.log socat TCP-LISTEN:7001,bind=10.77.0.2,reuseaddr,fork EXEC
 host_bg 2 plain.log socat TCP-LISTEN:7002,bind=10.77.0.2,reuseaddr,fork EXEC:cat,nofork
 host_port 2 7001 && host_port 2 7002
 mkfifo "$RIG_DIR/in1" "$RIG_DIR/in2"
-host_bg_iw 1 client1.log sh -c "exec nc 10.77.0.2 7001 <$RIG_DIR/in1"
+host_bg_iw 1 client1.log sh -c "exec nc -N 10.77.0.2 7001 <$RIG_DIR/in1"
 c1=$!
-host_bg_iw 1 client2.log sh -c "exec nc 10.77.0.2 7002 <$RIG_DIR/in2"
+host_bg_iw 1 client2.log sh -c "exec nc -N 10.77.0.2 7002 <$RIG_DIR/in2"
 c2=$!
 exec 8>"$RIG_DIR/in1" 9>"$RIG_DIR/in2"
 echo hello >&8
@@ -168,5 +168,5 @@ until_true 10 rig_gone "$c2"
 # STags of control sessions (stream 0) stay
 idle() { [ "$(host_ctl 1 -j stags | json "[r for r in d if r['stream'] != '0']")" = "[]" ] && [ "$(host_ctl 1 -j streams)" = "[]" ]; }
 until_true 10 idle
-ok $? "after the end there are no streams and no STags of streams"
+ok $? "after the end there are no streams and no STags of streams" || diag "$(host_ctl 1 streams; host_ctl 1 stags)"
 done_testing
