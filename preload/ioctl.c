@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* ioctl on a stream: queue lengths from carrier and page, the interface calls from an inet socket, the rest from the carrier. */
 #include <linux/sockios.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 
@@ -23,7 +24,7 @@ static int carrier_out(int fd)
 
 /*
  * TCP: not yet acknowledged. On a LOCAL stream what was written lies in the reader's receive queue, which TCP would have
- * acknowledged.
+ * acknowledged; but for what no longer fits.
  */
 static int outq(struct iw_stream *s, int fd, bool nsd)
 {
@@ -31,10 +32,10 @@ static int outq(struct iw_stream *s, int fd, bool nsd)
 	uint64_t acked, taken;
 	int q;
 
-	if (iw_stream_local(s))
+	if (iw_stream_local(s) && (iw_carrier_bits(fd, POLLOUT) & POLLOUT))
 		return 0;
 	q = carrier_out(fd);
-	if (nsd)
+	if (nsd || iw_stream_local(s))
 		return q;
 	acked = atomic_load(&me->tx_acked);
 	taken = atomic_load(&me->tx_taken);

@@ -70,6 +70,17 @@ int iw_opt_get(struct iw_stream *s, int fd, int level, int name, void *val, sock
 	return 0;
 }
 
+static bool has_value(struct iw_stream *s, int fd, const struct iw_ctl_opt *m)
+{
+	uint8_t now[IW_CTL_OPTMAX];
+	socklen_t len = m->optlen;
+	int err = errno;
+	bool same = !iw_opt_get(s, fd, m->level, m->optname, now, &len) && len == m->optlen && !memcmp(now, m->val, len);
+
+	errno = err;
+	return same;
+}
+
 /*
  * The daemon may hold rights that this process lacks, or lack some that it has. So a fresh socket is asked first: what it refuses
  * for want of permission is refused; what it and the daemon both refuse gets its reason.
@@ -102,7 +113,10 @@ int iw_opt_set(struct iw_stream *s, int fd, int level, int name, const void *val
 		return (int)iw_ret(try);
 	if (!r.error)
 		return 0;
-	if ((r.error == ENOPROTOOPT || r.error == EOPNOTSUPP) && try)
+	if (r.error != ENOPROTOOPT && r.error != EOPNOTSUPP)
+		return iw_fail(r.error);
+	if (try)
 		return iw_fail((int)-try);
-	return iw_fail(r.error);
+	/* the daemon keeps this one from applications; but it may have that value already */
+	return has_value(s, fd, &m) ? 0 : iw_fail(r.error);
 }
