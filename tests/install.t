@@ -15,7 +15,7 @@ run() { # the same programs as those under test
 }
 
 run install
-(cd "$dir" && find . -type f -printf '%m %P\n' | sort -k2) >"$dir/list"
+(cd "$dir" && find . -type f -printf '%m %P\n' | LC_ALL=C sort -k2) >"$dir/list"
 got=$(grep -v ' list$' "$dir/list")
 rm "$dir/list"
 diff <(grep -v '^#' tests/install.list) <(printf '%s\n' "$got") | sed 's/^/# /' >&2
