@@ -131,12 +131,18 @@ struct grant {
 };
 static struct list grants[CM_HASH];
 
+/* By process, not by connection: a library may hold more than one. Pid 0 is any process of a foreign pid namespace. */
+static bool same_process(const struct client *a, const struct client *b)
+{
+	return a == b || (a->pid && a->pid == b->pid && a->uid == b->uid);
+}
+
 bool grant_has(struct client *c, uint64_t id, unsigned int end)
 {
 	list_each(n, nxt, bucket(grants, id)) {
 		struct grant *g = list_entry(n, struct grant, hash);
 
-		if (g->client == c && g->stream_id == id && g->end == end)
+		if (same_process(g->client, c) && g->stream_id == id && g->end == end)
 			return true;
 	}
 	return false;

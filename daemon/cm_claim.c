@@ -14,7 +14,7 @@ static struct list waiting = { &waiting, &waiting };	/* claims that met no offer
 
 /* ---- intents ---- */
 
-static unsigned int intents_bucket(unsigned int b, bool give_up)
+static unsigned int intents_bucket(unsigned int b, pid_t except, bool give_up)
 {
 	unsigned int sum = 0;
 
@@ -22,7 +22,7 @@ static unsigned int intents_bucket(unsigned int b, bool give_up)
 		struct client *c = client_of(n);
 		uint32_t v;
 
-		if (!c->proc)
+		if (!c->proc || (except && c->pid == except))
 			continue;
 		v = atomic_load_explicit(&c->proc->intent[b], memory_order_relaxed);
 		if (!v)
@@ -37,17 +37,18 @@ static unsigned int intents_bucket(unsigned int b, bool give_up)
 }
 
 /*
- * Clients with an open intent for dst. give_up: a claim waited for them in vain; they count again when their counters
- * have changed, so that a stopped or hostile process delays one accept, not all.
+ * Clients with an open intent for dst. except: the process that claims; while it waits for our answer it cannot offer.
+ * give_up: a claim waited for them in vain; they count again when their counters have changed, so that a stopped or
+ * hostile process delays one accept, not all.
  */
-unsigned int intents_open(const struct iw_addr *dst, bool give_up)
+unsigned int intents_open(const struct iw_addr *dst, pid_t except, bool give_up)
 {
 	static const uint8_t any4[16] = { [10] = 0xff, [11] = 0xff }, any6[16];
-	unsigned int sum = intents_bucket(iw_addr_hash(dst->ip, dst->port) % IW_INTENTS, give_up);
+	unsigned int sum = intents_bucket(iw_addr_hash(dst->ip, dst->port) % IW_INTENTS, except, give_up);
 
 	if (addr_is_local(dst->ip)) {	/* connect to the unspecified address means this host */
-		sum += intents_bucket(iw_addr_hash(any4, dst->port) % IW_INTENTS, give_up);
-		sum += intents_bucket(iw_addr_hash(any6, dst->port) % IW_INTENTS, give_up);
+		sum += intents_bucket(iw_addr_hash(any4, dst->port) % IW_INTENTS, except, give_up);
+		sum += intents_bucket(iw_addr_hash(any6, dst->port) % IW_INTENTS, except, give_up);
 	}
 	return sum;
 }
@@ -75,7 +76,7 @@ static void claim_late(struct timer *t)
 {
 	struct claim *cl = container_of(t, struct claim, timer);
 
-	intents_open(&cl->t.peer, true);
+	intents_open(&cl->t.peer, cl->pid, true);
 	claim_no(cl, IW_REASON_TIMEOUT);
 }
 
@@ -83,7 +84,7 @@ static void claim_poll(struct timer *t)
 {
 	struct claim *cl = container_of(t, struct claim, poll);
 
-	if (!intents_open(&cl->t.peer, false))
+	if (!intents_open(&cl->t.peer, cl->pid, false))
 		claim_no(cl, IW_REASON_TUPLE_UNKNOWN);
 	else
 		timer_start(t, POLL_MS, claim_poll);
@@ -112,7 +113,7 @@ static void claim_look(struct claim *cl)
 		cl->fn(cl, o, IW_REASON_ACCELERATED);
 	} else if (o) {
 		claim_wait(cl, &o->claims);
-	} else if (intents_open(&cl->t.peer, false)) {
+	} else if (intents_open(&cl->t.peer, cl->pid, false)) {
 		claim_wait(cl, &waiting);
 	} else {
 		claim_no(cl, IW_REASON_TUPLE_UNKNOWN);
@@ -301,6 +302,7 @@ int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd)
 	if (addr_is_local(s->t.peer.ip)) {
 		s->local.t = tuple_mirror(&s->t);
 		s->local.fn = local_answered;
+		s->local.pid = c->pid;
 		claim_ask(&s->local, conf.answer_timeout);
 		return 0;
 	}

@@ -149,6 +149,7 @@ struct claim {
 	struct tuple t;			/* as the client sees it */
 	struct timer timer, poll;
 	void (*fn)(struct claim *cl, struct offer *o, enum iw_reason reason);	/* o: HELD; NULL: no, with reason */
+	pid_t pid;			/* the process that claims, 0: on another host */
 	bool waiting;
 };
 /* fn may be called before this returns. wait_ms bounds the wait. */
@@ -158,7 +159,7 @@ void claim_cancel(struct claim *cl);
 void claims_settle(struct offer *o, enum iw_reason reason);
 void claims_recheck(void);
 int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd);	/* takes fd */
-unsigned int intents_open(const struct iw_addr *dst, bool give_up);
+unsigned int intents_open(const struct iw_addr *dst, pid_t except, bool give_up);
 
 int ctl_option(struct client *c, const struct iw_ctl_opt *m);	/* ctl_opt.c */
 

@@ -21,7 +21,10 @@
 #include "log.h"
 #include "session.h"
 
-#define DEFAULT_CONF "/etc/iwarpd.conf"
+#ifndef IW_SYSCONFDIR
+#define IW_SYSCONFDIR "/etc"
+#endif
+#define DEFAULT_CONF IW_SYSCONFDIR "/iwsock/iwarpd.conf"
 
 static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' }, { "option", required_argument, NULL, 'o' },

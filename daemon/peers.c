@@ -272,7 +272,8 @@ static bool peer_evict(void)
 
 		if (!peer_idle(p))
 			continue;
-		peers_publish(p->ip, IW_PEER_UNKNOWN, 0, 0);
+		if (!addr_is_local(p->ip))
+			peers_publish(p->ip, IW_PEER_UNKNOWN, 0, 0);
 		list_del(&p->hash);
 		list_del(&p->lru);
 		free(p);
@@ -315,7 +316,8 @@ void peer_set(struct peer *p, enum iw_peer_state state, enum iw_reason reason, u
 	p->state = state;
 	p->reason = reason;
 	p->expires = ttl_ms ? engine_now_ms() + ttl_ms : 0;
-	peers_publish(p->ip, state, reason, ttl_ms);
+	if (!addr_is_local(p->ip))
+		peers_publish(p->ip, state, reason, ttl_ms);
 }
 
 bool peer_negative(const struct peer *p)

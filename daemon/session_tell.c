@@ -61,7 +61,7 @@ static void lookup(struct sess *s, const struct iw_sm *m)
 		answer(s, m->seq, false, IW_REASON_TUPLE_UNKNOWN);
 		return;
 	}
-	if (!listener_match(&m->a) || trusted(s)) {
+	if (!listener_match(&m->a) || trusted(s) || addr_is_local(s->peer->ip)) {
 		lookup_answer(s, m->seq, &m->a);
 		return;
 	}
@@ -255,8 +255,8 @@ static void hello(struct sess *s, const struct iw_sm *m)
 	timer_stop(&s->timer);
 	answer(s, m->seq, true, 0);
 	log_debug("session from %s", ip_text(s->peer->ip));
-	/* dial back at once, whatever was remembered of that address */
-	if (!sess_out(s->peer, s->local))
+	/* dial back at once, whatever was remembered of that address; never to ourselves */
+	if (!addr_is_local(s->peer->ip) && !sess_out(s->peer, s->local))
 		sess_dial(s->peer, s->local, &reason);
 }
 
