@@ -490,7 +490,7 @@ int stream_claim_local(struct stream *st, int tcp, const struct tuple *t, const 
 	stream_hash_end(st, 1);
 	st->page->end[1].local = t->local;
 	st->page->end[1].peer = t->peer;
-	st->page->flags |= IW_PAGE_LOCAL;
+	st->page->flags = IW_PAGE_LOCAL;
 	st->end[1].tcp = tcp;
 	st->state = STREAM_LOCAL;
 	*g = (struct stream_grant){
@@ -513,7 +513,7 @@ int stream_open(int carrier, struct stream_grant *g)
 			if (st->end[e].cookie != cookie || st->state == STREAM_DEAD)
 				continue;
 			*g = (struct stream_grant){
-				.stream_id = st->id, .size = st->size, .carrier = -1, .end = e, .flags = st->page->flags,
+				.stream_id = st->id, .size = st->size, .carrier = -1, .end = e, .flags = st->state == STREAM_LOCAL ? IW_PAGE_LOCAL : 0,
 				.segment = fcntl(st->segment, F_DUPFD_CLOEXEC, 0),
 			};
 			return g->segment < 0 ? -errno : 0;

@@ -2,6 +2,10 @@
 /* Remote streams: octets exact in both directions, and every end as TCP would have it. */
 #include "stream_util.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
 #define BULK (64u << 20)
 
 static void bulk(uint64_t octets, unsigned int max)
@@ -301,6 +305,110 @@ static void another_destination_is_refused(void **state)
 	expect_end(&app[1], -ECONNRESET);
 }
 
+/* ---- a daemon is killed ---- */
+
+static void send_fd(int s, int fd)
+{
+	char c = 0, ctl[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { &c, 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl, .msg_controllen = sizeof(ctl) };
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(h), &fd, sizeof(int));
+	assert_int_equal(sendmsg(s, &m, 0), 1);
+}
+
+static int recv_fd(int s)
+{
+	char c, ctl[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = { &c, 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl, .msg_controllen = sizeof(ctl) };
+	int fd;
+
+	assert_int_equal(recvmsg(s, &m, MSG_CMSG_CLOEXEC), 1);
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
+	return fd;
+}
+
+static bool never(void *arg)
+{
+	return false;
+}
+
+/* A process that is the client's daemon: it gives the application's end away and goes on until it is killed. */
+static pid_t client_daemon(int *carrier)
+{
+	int s[2];
+	pid_t pid;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s), 0);
+	pid = fork();
+	if (!pid) {
+		close(s[0]);
+		close(tcp[1]);
+		engine_init();
+		offer();
+		stream_commit(app[0].st, 5);
+		stream_claimed(app[0].st);
+		send_fd(s[1], app[0].fd);
+		close_app(0);
+		run_until(never, NULL);
+		_exit(1);
+	}
+	close(s[1]);
+	close(tcp[0]);
+	tcp[0] = -1;
+	*carrier = recv_fd(s[0]);
+	close(s[0]);
+	return pid;
+}
+
+static bool server_running(void *arg)
+{
+	return stream_state(app[1].st) == STREAM_RUNNING;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Both applications hear it within a second: the far one by its daemon, the near one by its carrier and the page. */
+static void killed_daemon_is_a_reset(void **state)
+{
+	int carrier;
+	pid_t pid = client_daemon(&carrier);
+	uint64_t start_ms;
+	char c;
+
+	claim_as_server();
+	run_until(server_running, NULL);
+	assert_int_equal(send(carrier, "hello", 5, 0), 5);
+	expect_octets(&app[1], "hello");
+	start_ms = now_ms();
+	kill(pid, SIGKILL);
+	expect_end(&app[1], -ECONNRESET);
+	run_until(readable, &carrier);
+	assert_true(recv(carrier, &c, 1, MSG_DONTWAIT) <= 0);
+	assert_true(now_ms() - start_ms < 1000);
+	waitpid(pid, NULL, 0);
+	close(carrier);
+}
+
+static void over_ipv6(void **state)
+{
+	close(tcp[0]);
+	close(tcp[1]);
+	tcp_pair_family(tcp, AF_INET6);
+	bulk(1 << 20, 1 << 16);
+}
+
 /* Request and answer of random sizes, one octet to three rings. */
 static void ping_pong(void **state)
 {
@@ -333,7 +441,7 @@ int main(void)
 		T(close_with_unread_is_a_reset), T(octets_for_a_closed_end_are_a_reset), T(octets_for_a_half_closed_end_are_not),
 		T(linger_zero_is_a_reset), T(octets_before_a_reset_are_read), T(lost_connection_is_a_reset),
 		T(dead_peer_daemon_is_a_reset), T(terminate_is_a_reset), T(plain_client_is_refused),
-		T(another_destination_is_refused), T(ping_pong),
+		T(another_destination_is_refused), T(killed_daemon_is_a_reset), T(over_ipv6), T(ping_pong),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
