@@ -25,7 +25,7 @@ void carrier_drop(struct stream *st)
 	stream_ended_op(st);
 }
 
-void carrier_reset(struct stream *st, int err)
+void carrier_record_reset(struct stream *st, int err)
 {
 	struct iw_page_end *e = stream_page_end(st);
 
@@ -35,6 +35,11 @@ void carrier_reset(struct stream *st, int err)
 		atomic_store(&e->close_errno, (uint32_t)err);
 		atomic_store(&e->close_state, IW_CLOSE_RESET);
 	}
+}
+
+void carrier_reset(struct stream *st, int err)
+{
+	carrier_record_reset(st, err);
 	carrier_drop(st);
 }
 

@@ -70,6 +70,7 @@ struct iw_page_end *stream_page_end(struct stream *st);
 
 /* the carrier (stream_hold.c) */
 void carrier_fin(struct stream *st);		/* the peer's FIN: every octet is in the carrier */
+void carrier_record_reset(struct stream *st, int err);	/* in the page only; after a FIN it becomes EPIPE */
 void carrier_reset(struct stream *st, int err);	/* the page says RESET; then the carrier goes */
 void carrier_drop(struct stream *st);		/* close d */
 void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error));	/* tell when the application closed */

@@ -177,8 +177,7 @@ void remote_reset(struct stream *st, int err)
 		return;
 	}
 	/* Writers hear it now; what the peer sent before is delivered first, as TCP delivers what it has received. */
-	atomic_store(&stream_page_end(st)->close_errno, (uint32_t)err);
-	atomic_store(&stream_page_end(st)->close_state, IW_CLOSE_RESET);
+	carrier_record_reset(st, err);
 	st->state = STREAM_CLOSING;
 	engine_cancel(&st->d_rx);
 	shutdown(st->d, SHUT_RD);

@@ -17,9 +17,15 @@
 #define SCM_TS_OPT_ID 81
 #endif
 
+static inline void tx_count(struct iw_stream *s, ssize_t n)
+{
+	atomic_store_explicit(&s->tx_put, atomic_load_explicit(&s->tx_put, memory_order_relaxed) + (uint64_t)n, memory_order_relaxed);
+}
+
 static ssize_t tx_result(struct iw_stream *s, int fd, ssize_t n, size_t len, int flags)
 {
 	if (__builtin_expect(n >= 0, 1)) {
+		tx_count(s, n);
 		if ((size_t)n < len)
 			iw_tx_short(s, fd);
 		return n;
@@ -327,6 +333,8 @@ static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
 	quiet_begin(&q);
 	n = iw_real.sendfile64(out, in, off, len);
 	quiet_end(&q, n < 0 && errno == EPIPE);
+	if (n > 0)
+		tx_count(s, n);
 	if (n > 0 && (size_t)n < len && more(in, off))
 		iw_tx_short(s, out);
 	return n < 0 && (errno == EPIPE || errno == ECONNRESET) ? tx_refused(s, out) : n;
@@ -362,6 +370,8 @@ IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, s
 	n = iw_real.splice(in, poff_in, out, poff_out, len, flags);
 	if (dst)
 		quiet_end(&q, n < 0 && errno == EPIPE);
+	if (dst && n > 0)
+		tx_count(dst, n);
 	if (dst && n > 0 && (size_t)n < len && more(in, poff_in))
 		iw_tx_short(dst, out);
 	if (dst && n < 0 && (errno == EPIPE || errno == ECONNRESET))

@@ -11,15 +11,17 @@
 
 /*
  * Octets in the carrier that the other side has not taken. The kernel tells its own accounting, which is 0 exactly when there are
- * none; above that it is an estimate.
+ * none; above that it is bounded by what was written, which is exact when this process is the only writer.
  */
-static int carrier_out(int fd)
+static int carrier_out(struct iw_stream *s, int fd, uint64_t taken)
 {
+	uint64_t put = atomic_load(&s->tx_put);
 	int q = 0;
 
 	if (IW_SYS(ioctl, fd, SIOCOUTQ, &q) < 0 || q <= 0)
 		return 0;
-	return q > SKB_OVERHEAD ? q - SKB_OVERHEAD : 1;
+	q = q > SKB_OVERHEAD ? q - SKB_OVERHEAD : 1;
+	return put > taken && put - taken < (uint64_t)q ? (int)(put - taken) : q;
 }
 
 /*
@@ -32,13 +34,13 @@ static int outq(struct iw_stream *s, int fd, bool nsd)
 	uint64_t acked, taken;
 	int q;
 
-	if (iw_stream_local(s) && (iw_carrier_bits(fd, POLLOUT) & POLLOUT))
-		return 0;
-	q = carrier_out(fd);
-	if (nsd || iw_stream_local(s))
+	if (iw_stream_local(s))
+		return iw_carrier_bits(fd, POLLOUT) & POLLOUT ? 0 : carrier_out(s, fd, 0);
+	taken = atomic_load(&me->tx_taken);
+	q = carrier_out(s, fd, taken);
+	if (nsd)
 		return q;
 	acked = atomic_load(&me->tx_acked);
-	taken = atomic_load(&me->tx_taken);
 	if (taken > acked && taken - acked < 1u << 30)
 		q += (int)(taken - acked);
 	return q;

@@ -55,6 +55,7 @@ struct iw_stream {
 	uint32_t end;			/* our iw_page.end */
 	uint64_t stream_id, conn_id;
 	struct iw_page *page;
+	_Atomic uint64_t tx_put;	/* octets this process wrote (threads may lose some): bounds SIOCOUTQ */
 	_Atomic uint32_t sopt;		/* options kept by the library, see opts.c */
 	_Atomic uint32_t fin_sent_once;	/* LOCAL: a send after the peer's close succeeded once, as on TCP */
 	_Atomic uint32_t connect_told;	/* 0: a second connect() after a non-blocking one still returns 0, then EISCONN */
