@@ -59,9 +59,10 @@ struct iw_wr {
 enum iw_wc_status {
 	IW_WC_OK = 0,
 	IW_WC_FLUSH,		/* the QP left the RTS state before it was done */
-	IW_WC_LOC_PROT,		/* local STag, right or bounds (nothing went out) */
+	IW_WC_LOC_PROT,		/* local STag, right or bounds. Ends the stream with Terminate 0/0/00: what follows in the queue may
+				 * build on it (RDMAP-7.1-02). Nothing went out, unless it was revoked half way */
 	IW_WC_LOC_LEN,
-	IW_WC_REM_ERR,		/* ended by a Terminate; see the QP's term fields */
+	IW_WC_REM_ERR,		/* Read, Atomic: the one the peer's Terminate quotes; see the QP's term fields. All others: FLUSH */
 };
 
 struct iw_cqe {			/* a completion */
@@ -78,7 +79,7 @@ struct iw_cqe {			/* a completion */
 };
 
 enum iw_qp_event {
-	IW_QP_EV_FIRST_FPDU = 1,	/* the Responder may send now */
+	IW_QP_EV_FIRST_FPDU = 1,	/* the first FPDU with a good CRC came: the Responder may send now. At the Initiator too */
 	IW_QP_EV_TERM_SENT,		/* a protocol error was found and a Terminate is queued; qp->term says which */
 	IW_QP_EV_TERM_RECEIVED,		/* qp->term has what the peer said */
 	IW_QP_EV_EOF,			/* FIN at an FPDU and message boundary: the peer's half is closed gracefully */
@@ -103,6 +104,12 @@ enum iw_access_err {
 	IW_ACC_WRAP,		/* TO + length passes 2^64 - 1 */
 };
 
+/*
+ * Callbacks come from inside iw_qp_tx, tx_done, rx, rx_eof, lost and terminate. They may post, and call iw_qp_terminate() and
+ * iw_qp_lost(); they may not call the others, nor free the QP. At the end of a stream event() comes first, then every outstanding work request completes: the
+ * send queue in order (with OK what was done already), then the receive queue; posts then give -ENOTCONN.
+ * Receives complete in the order of the messages, also against the events of the FPDUs between them.
+ */
 struct iw_qp;
 struct iw_qp_ops {
 	/* Memory of [to, to + len) under stag for this QP with this right (one IW_ACCESS_*). Checks in the order wrap, STag,
@@ -162,7 +169,11 @@ int iw_qp_start(struct iw_qp *qp, const struct iw_qp_param *p);
 /* Follow the EMSS: segments already cut stay (LLP-3-02). */
 void iw_qp_set_mulpdu(struct iw_qp *qp, uint16_t mulpdu);
 
-/* 0, -EAGAIN (queue full), -EINVAL, -EMSGSIZE (>= 2^32), -ENOTCONN (not RTS). */
+/*
+ * 0, -EAGAIN (queue full), -EINVAL, -EMSGSIZE (>= 2^32), -ENOTCONN (not RTS). The work request is copied; the memory it names is
+ * read when its segments are made. Receives may be posted before iw_qp_start() (but after iw_qp_init()): the MPA Reply must
+ * not leave before there are buffers.
+ */
 int iw_qp_post_send(struct iw_qp *qp, const struct iw_wr *wr);
 int iw_qp_post_recv(struct iw_qp *qp, uint64_t wr_id, const struct iw_sge *sge);
 unsigned int iw_qp_sq_free(const struct iw_qp *qp);
@@ -175,7 +186,10 @@ unsigned int iw_qp_sq_free(const struct iw_qp *qp);
 size_t iw_qp_tx(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t *out, size_t cap, size_t budget);
 /* True when iw_qp_tx() would give octets. */
 bool iw_qp_tx_pending(const struct iw_qp *qp);
-/* The LLP has accepted n more octets that iw_qp_tx() made: completes what ends in them. */
+/*
+ * The LLP has accepted n more octets that iw_qp_tx() made: completes what ends in them. When the Terminate is among them the
+ * state becomes CLOSING.
+ */
 void iw_qp_tx_done(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, size_t n);
 
 /*
@@ -188,7 +202,10 @@ size_t iw_qp_rx(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_
 void iw_qp_rx_eof(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, size_t left);
 /* The LLP is lost (ECONNRESET, ETIMEDOUT, ...): flush everything. */
 void iw_qp_lost(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, int err);
-/* The ULP or local software ends the stream with a Terminate of its own (layer, type, code; no headers). */
+/*
+ * The ULP or local software ends the stream with a Terminate of its own (layer, type, code; no headers). A Responder that
+ * has received no FPDU sends nothing and goes straight to CLOSING (MPA-7.1.2-05).
+ */
 void iw_qp_terminate(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t layer, uint8_t etype, uint8_t code);
 
 /* "DDP / untagged / message too long" and the like, for logs; never NULL. */

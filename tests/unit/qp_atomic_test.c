@@ -56,6 +56,25 @@ static void atomic_alignment(void **state)
 	}
 }
 
+/* Alignment is looked at before bounds: a word that hangs over the end, aligned and not. */
+static void atomic_at_the_end(void **state)
+{
+	for (unsigned int off = 0; off <= 4; off += 4) {
+		struct iw_wr add = { .op = IW_WR_FETCHADD, .rstag = 0x777, .rto = 60 - off, .add_swap = 1 };
+		struct pair t;
+
+		pair_new(&t, param_default, param_default);
+		end_reg(t.b, 0x777, 0, t.bmem, off ? 60 : 62, IW_ACCESS_REMOTE_ATOMIC);
+		post(t.a, &add);
+		end_feed(t.b, t.a->out, iw_qp_tx(&t.a->qp, &end_ops, t.a, t.a->out, IW_FPDU_MAX_MARKERS, 0));
+		if (off)
+			expect_term(t.b, 0, 1, 1);	/* TO 56 of 60 octets: aligned, out of bounds */
+		else
+			expect_term(t.b, 0, 2, 7);	/* TO 60 of 62: unaligned as well */
+		pair_free(&t);
+	}
+}
+
 static uint64_t shared_word;
 #define ADDS 20000u
 
@@ -90,7 +109,7 @@ static void atomic_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(atomic_chain), cmocka_unit_test(atomic_alignment), cmocka_unit_test(atomic_threads),
+		cmocka_unit_test(atomic_chain), cmocka_unit_test(atomic_alignment), cmocka_unit_test(atomic_at_the_end), cmocka_unit_test(atomic_threads),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

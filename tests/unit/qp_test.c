@@ -161,6 +161,7 @@ static void completions_in_order(void **state)
 	assert_int_equal(t.a->ncq, 3);			/* the quiet one is silent */
 	assert_true(t.a->cq[1].wr_id == 1 && t.a->cq[2].wr_id == 2);
 	assert_int_equal(iw_qp_sq_free(&t.a->qp), IW_QP_SQ);
+	assert_int_equal(t.a->qp.sq_head, 0);		/* empty: back to the first page */
 	pair_free(&t);
 }
 
@@ -206,6 +207,31 @@ static void turns(void **state)
 		else
 			assert_int_equal(out[i + 3] & 15, want[k]);
 	assert_int_equal(k, 7);
+	pair_free(&t);
+}
+
+/* Segments of two messages are never mixed: a Response waits for the end of the Send that is half out. */
+static void not_mixed(void **state)
+{
+	struct iw_wr s = wr_send(1, BMEM, 0, 5000), s0 = wr_send(0, BMEM, 0, 5), r = wr_read(1, 0, 500000, 100);
+	static uint8_t out[65536];
+	struct pair t;
+	size_t n;
+
+	pair_new(&t, param_default, param_default);
+	post(t.a, &(struct iw_wr){ .op = IW_WR_WRITE });
+	end_move(t.a, t.b);
+	post(t.b, &s0);
+	end_drain(t.b, NULL, 0);
+	post(t.b, &s);
+	assert_true(iw_qp_tx(&t.b->qp, &end_ops, t.b, out, sizeof(out), 1) > 1000);
+	post(t.a, &r);
+	end_move(t.a, t.b);
+	n = iw_qp_tx(&t.b->qp, &end_ops, t.b, out, sizeof(out), 0);
+	assert_int_equal(count_op(out, n, IW_OP_SEND), 3);
+	assert_int_equal(count_op(out, n, IW_OP_READ_RESP), 1);
+	assert_int_equal(out[3] & 15, IW_OP_SEND);
+	assert_int_equal(out[2 * 1448 + 3] & 15, IW_OP_SEND);
 	pair_free(&t);
 }
 
@@ -442,7 +468,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operations), cmocka_unit_test(ord_kept), cmocka_unit_test(no_ord), cmocka_unit_test(fence),
 		cmocka_unit_test(completions_in_order), cmocka_unit_test(write_then_read), cmocka_unit_test(turns),
-		cmocka_unit_test(rtr), cmocka_unit_test(start_checks), cmocka_unit_test(responder_gate),
+		cmocka_unit_test(not_mixed), cmocka_unit_test(rtr), cmocka_unit_test(start_checks), cmocka_unit_test(responder_gate),
 		cmocka_unit_test(msn_wraps), cmocka_unit_test(mulpdu_follows), cmocka_unit_test(cap_and_budget),
 		cmocka_unit_test(marker_tolerance), cmocka_unit_test(marker_positions),
 	};

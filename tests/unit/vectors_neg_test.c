@@ -187,6 +187,27 @@ static void read_revoked(void **state)
 	dut_free(&d);
 }
 
+/* The same when the registration shrinks: not one octet beyond it leaves, and the answer says bounds. */
+static void read_shrunk(void **state)
+{
+	const struct vec *rreq = vec_get("fpdu.rreq");
+	uint8_t out[256];
+	struct dut d;
+	size_t n;
+
+	dut_new(&d);
+	iw_qp_set_mulpdu(&d.e->qp, 14 + 2048);
+	end_feed(d.e, rreq->p, rreq->n);
+	n = iw_qp_tx(&d.e->qp, &end_ops, d.e, d.e->out, IW_FPDU_MAX_MARKERS, 1);
+	iw_qp_tx_done(&d.e->qp, &end_ops, d.e, n);
+	d.e->regs[0].len = 4000;
+	n = end_drain(d.e, out, sizeof(out));
+	assert_int_equal(n, 2 + 18 + 52 + 4);
+	assert_int_equal(out[3], 0x47);
+	assert_memory_equal(out + 20, "\x01\x01\xe0\x00", 4);
+	dut_free(&d);
+}
+
 static void bad_marker(void **state)
 {
 	const struct vec *v = vec_get("stream.neg.fpduptr"), *want = vec_get("term.llp.marker");
@@ -229,7 +250,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(negative), cmocka_unit_test(terminates_received), cmocka_unit_test(terminates_sent),
-		cmocka_unit_test(read_revoked), cmocka_unit_test(bad_marker), cmocka_unit_test(all_used),
+		cmocka_unit_test(read_revoked), cmocka_unit_test(read_shrunk), cmocka_unit_test(bad_marker), cmocka_unit_test(all_used),
 	};
 	int r;
 
