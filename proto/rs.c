@@ -8,6 +8,7 @@
 #define RS_TX_MIN	4096u
 #define RS_RX_MIN	(64u << 10)
 #define RS_LEN_MAX	(64u << 20)
+#define RS_READ_MIN	512u
 #define RS_CHUNK_MAX	(256u << 10)
 
 static bool pow2_within(uint32_t v, uint32_t lo, uint32_t hi)
@@ -19,7 +20,7 @@ static int check_param(const struct iw_rs_param *p)
 {
 	if (!pow2_within(p->tx_len, RS_TX_MIN, RS_LEN_MAX) || !pow2_within(p->rx_len, RS_RX_MIN, RS_LEN_MAX))
 		return -EINVAL;
-	if (p->rd_len && (!pow2_within(p->rd_len, RS_TX_MIN, RS_LEN_MAX) || !p->read_max || p->read_max > p->rd_len))
+	if (p->rd_len && (!pow2_within(p->rd_len, RS_TX_MIN, RS_LEN_MAX) || p->read_max < RS_READ_MIN || p->read_max > p->rd_len))
 		return -EINVAL;
 	if (p->bufs < 8 || p->bufs > IW_QP_RQ || p->buf_size < 64)
 		return -EINVAL;

@@ -84,7 +84,7 @@ struct iw_rs_param {
 	uint16_t bufs, buf_size;	/* receive buffers: rq area is bufs * buf_size octets */
 	uint32_t inline_max;		/* start with 512; <= peer's buf_size - 8 */
 	uint32_t srcavail_min;		/* use SRCAVAIL for backlogs of at least this many octets; 0 = never */
-	uint32_t read_max;		/* octets of one RDMA Read, <= rd_len */
+	uint32_t read_max;		/* octets of one RDMA Read, 512 .. rd_len */
 	uint16_t caps;
 };
 

@@ -424,7 +424,7 @@ static inline void m_params(struct side *s)
 	p->tx_len = 4096u << m_below(m, 7);
 	p->rx_len = (64u << 10) << m_below(m, 3);
 	p->rd_len = m_below(m, 6) ? 4096u << m_below(m, 6) : 0;
-	p->read_max = p->rd_len ? 1 + m_below(m, p->rd_len) : 0;
+	p->read_max = p->rd_len ? 512 + m_below(m, p->rd_len - 511) : 0;
 	p->tx_stag = M_TX;
 	p->rx_stag = M_RX;
 	p->rd_stag = M_RD;
