@@ -39,7 +39,7 @@ static const struct rule {
 	{ SOL_SOCKET, 21 /* SO_SNDTIMEO_OLD */, CARRIER, CARRIER, 0 },
 	{ SOL_SOCKET, 66 /* SO_RCVTIMEO_NEW */, CARRIER, CARRIER, 0 },
 	{ SOL_SOCKET, 67 /* SO_SNDTIMEO_NEW */, CARRIER, CARRIER, 0 },
-	{ SOL_SOCKET, SO_RCVLOWAT, CARRIER, CARRIER, 0 },
+	{ SOL_SOCKET, SO_RCVLOWAT, CARRIER, EMULATED, 0 },
 	{ SOL_SOCKET, SO_DOMAIN, EMULATED, FORWARD, 0 },
 	{ SOL_SOCKET, SO_PROTOCOL, EMULATED, FORWARD, 0 },
 	{ SOL_SOCKET, SO_ERROR, EMULATED, FORWARD, 0 },
@@ -313,9 +313,12 @@ static int set_emulated(struct iw_stream *s, int fd, int level, int name, const 
 		return set_tcp(s, fd, name, v);
 	if (name == SO_LINGER)
 		return set_linger(s, fd, val, len);
-	if (iw_real.setsockopt(fd, level, name, val, len) < 0)	/* SO_OOBINLINE */
+	if (iw_real.setsockopt(fd, level, name, val, len) < 0)
 		return -1;
-	set_bit(iw_stream_end(s), IW_SOPT_OOBINLINE, v);
+	if (name == SO_OOBINLINE)
+		set_bit(iw_stream_end(s), IW_SOPT_OOBINLINE, v);
+	else
+		set_bit(iw_stream_end(s), IW_SOPT_RCVLOWAT, v < 0 || v > 1);
 	return 0;
 }
 
@@ -406,8 +409,10 @@ void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o)
 	atomic_fetch_or(&me->opts, o->bits);
 	write_buffer(me, carrier, SO_SNDBUF, o->sndbuf, IW_SOPT_SNDBUF);
 	write_buffer(me, carrier, SO_RCVBUF, o->rcvbuf, IW_SOPT_RCVBUF);
-	if (o->lowat > 1)
+	if (o->lowat > 1) {
 		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_RCVLOWAT, &o->lowat, sizeof(o->lowat));
+		set_bit(me, IW_SOPT_RCVLOWAT, true);
+	}
 	if (o->bits & IW_SOPT_OOBINLINE)
 		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
 	if (o->bits & IW_SOPT_LINGER0)

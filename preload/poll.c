@@ -5,6 +5,8 @@
  */
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -40,7 +42,20 @@ static int wait_once(const struct call *c, struct pollfd *p)
 	return iw_real.poll(p, c->n, (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000));
 }
 
-/* One reported entry put right. POLLHUP that TCP would not show may be all there was: then *mute, the kernel would repeat it. */
+/* SO_RCVLOWAT: a unix socket says POLLIN from the first octet on; TCP waits for that many, or for the end. */
+static bool below_lowat(struct iw_stream *s, int fd, short bits)
+{
+	int have = 0, low = 1;
+	socklen_t l = sizeof(low);
+
+	if (!(bits & (POLLIN | POLLRDNORM)) || !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_RCVLOWAT))
+		return false;
+	if (iw_carrier_bits(fd, POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR))
+		return false;
+	return IW_SYS(getsockopt, fd, SOL_SOCKET, SO_RCVLOWAT, &low, &l) == 0 && IW_SYS(ioctl, fd, FIONREAD, &have) == 0 && have < low;
+}
+
+/* One reported entry put right. *mute: the kernel says something and TCP would say nothing; it would be repeated at once. */
 static void correct(struct pollfd *p, bool *mute)
 {
 	const short asked = p->events | POLLERR | POLLHUP | POLLNVAL;
@@ -58,27 +73,24 @@ static void correct(struct pollfd *p, bool *mute)
 		p->revents = iw_carrier_bits(p->fd, p->events);
 	*mute = p->revents != 0;
 	p->revents = (short)(iw_stream_fix_events(s, p->fd, p->revents) & asked);
+	if (below_lowat(s, p->fd, p->revents))
+		p->revents &= ~(POLLIN | POLLRDNORM);
 	*mute = *mute && !p->revents;
 }
 
-/* Number of entries that stay reported; muted entries are taken out of the next wait in `next`, when there is one. */
-static int correct_all(const struct call *c, struct pollfd *p, struct pollfd *next, bool *muted)
+/* Number of entries that stay reported. */
+static int correct_all(const struct call *c, bool *muted)
 {
 	int found = 0;
 
 	for (nfds_t i = 0; i < c->n; i++) {
 		bool mute = false;
 
-		if (!p[i].revents)
+		if (!c->p[i].revents)
 			continue;
-		correct(&p[i], &mute);
-		if (p[i].revents) {
-			found++;
-			continue;
-		}
+		correct(&c->p[i], &mute);
+		found += c->p[i].revents != 0;
 		*muted |= mute;
-		if (mute && next)
-			next[i].fd = -1;
 	}
 	return found;
 }
@@ -93,50 +105,96 @@ static void begin(const struct call *c, struct iw_sleepers *z)
 			iw_sleepers_add(z, c->p[i].fd);
 }
 
-/*
- * The wait goes on without the entries that have nothing but a POLLHUP of the carrier. Nothing TCP reports unasked can come to
- * them before this process itself writes or shuts down.
- */
-static __attribute__((noinline)) int wait_muted(const struct call *c)
+static void drain(int ep)
 {
-	struct pollfd some[COPY_MAX], *v = some;
-	size_t size = c->n * sizeof(*v);
-	bool muted;
-	int rc;
+	struct epoll_event ev;
 
-	if (c->n > COPY_MAX) {
-		long r = IW_SYS(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	IW_SYS(epoll_pwait, ep, &ev, 1, 0, NULL, 8);
+}
 
-		if (r < 0 && r > -4096) {
-			errno = ENOMEM;
-			return -1;
-		}
-		v = (void *)r;
+/* An edge-triggered epoll set with this one entry: becomes readable when the kernel has something new to say about it. */
+static int edge_of(const struct pollfd *p)
+{
+	struct epoll_event ev = { .events = (uint32_t)(uint16_t)p->events | EPOLLET };
+	int ep = (int)IW_SYS(epoll_create1, EPOLL_CLOEXEC);
+
+	if (ep < 0)
+		return -1;
+	if (IW_SYS(epoll_ctl, ep, EPOLL_CTL_ADD, p->fd, &ev) < 0) {
+		IW_SYS(close, ep);
+		return -1;
 	}
-	memcpy(v, c->p, size);
-	for (nfds_t i = 0; i < c->n; i++) {	/* those that are mute now */
-		bool mute = false;
+	drain(ep);
+	return ep;
+}
 
-		v[i].revents = v[i].fd < 0 ? 0 : iw_carrier_bits(v[i].fd, v[i].events);
-		if (v[i].revents)
-			correct(&v[i], &mute);
-		if (mute)
-			v[i].fd = -1;
+/* The entry of the caller as it stands now, and what to wait for instead when it is mute. */
+static int look(struct pollfd *mine, struct pollfd *p)
+{
+	bool mute = false;
+
+	p->revents = p->fd < 0 ? 0 : iw_carrier_bits(p->fd, p->events);
+	if (p->revents)
+		correct(p, &mute);
+	if (mute && mine->fd == p->fd) {
+		mine->fd = edge_of(p);
+		mine->events = POLLIN;
+		p->revents = iw_carrier_bits(p->fd, p->events);
+		if (mine->fd < 0)	/* no descriptor left: better early than never */
+			return p->revents != 0;
+		/* what came meanwhile is no edge any more */
+		if (p->revents)
+			correct(p, &mute);
 	}
-	do {
+	return p->revents != 0;
+}
+
+static int wait_edges(const struct call *c, struct pollfd *v)
+{
+	int rc, found = 0;
+
+	for (nfds_t i = 0; i < c->n; i++)
+		found += look(&v[i], &c->p[i]);
+	while (!found) {
 		struct iw_sleepers z;
 
 		begin(c, &z);
 		rc = wait_once(c, v);
 		iw_sleepers_end(&z);
 		if (rc <= 0)
-			break;
-		rc = correct_all(c, v, v, &muted);
-	} while (!rc);
-	for (nfds_t i = 0; i < c->n && rc >= 0; i++)
-		c->p[i].revents = v[i].fd < 0 ? 0 : v[i].revents;
+			return rc;
+		for (nfds_t i = 0; i < c->n; i++) {
+			if (v[i].revents && v[i].fd != c->p[i].fd)
+				drain(v[i].fd);
+			found += look(&v[i], &c->p[i]);
+		}
+	}
+	return found;
+}
+
+/* The wait goes on with something else in the place of mute entries. */
+static __attribute__((noinline)) int wait_muted(const struct call *c)
+{
+	struct pollfd some[COPY_MAX], *v = some;
+	size_t size = c->n * sizeof(*v);
+	int rc, err;
+
+	if (c->n > COPY_MAX) {
+		long r = IW_SYS(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (r < 0 && r > -4096)
+			return (int)iw_ret(-ENOMEM);
+		v = (void *)r;
+	}
+	memcpy(v, c->p, size);
+	rc = wait_edges(c, v);
+	err = errno;
+	for (nfds_t i = 0; i < c->n; i++)
+		if (v[i].fd >= 0 && v[i].fd != c->p[i].fd)
+			IW_SYS(close, v[i].fd);
 	if (v != some)
 		IW_SYS(munmap, v, size);
+	errno = err;
 	return rc;
 }
 
@@ -152,7 +210,7 @@ static int poll_streams(const struct call *c)
 		iw_sleepers_end(&z);
 		if (rc <= 0)
 			return rc;
-		found = correct_all(c, c->p, NULL, &muted);
+		found = correct_all(c, &muted);
 		if (found)
 			return found;
 		if (muted)

@@ -76,6 +76,7 @@ struct iw_stream {
 #define IW_SOPT_RCVBUF	32u
 #define IW_SOPT_LOWAT	64u	/* TCP_NOTSENT_LOWAT, value in iw_page_end.notsent_lowat */
 #define IW_SOPT_OOBINLINE 128u
+#define IW_SOPT_RCVLOWAT 256u	/* more than 1: poll has to count */
 
 /*
  * Is fd really still the carrier of s? stdio, the resolver and raw system calls close fds behind our back, and the number may be a

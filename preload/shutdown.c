@@ -29,6 +29,7 @@ static int stream_shutdown(struct iw_stream *s, int fd, int how)
 		atomic_fetch_and(&me->shut, ~(bits[how] & ~before));
 		return -1;
 	}
+	iw_epoll_look_again(fd);
 	return 0;
 }
 

@@ -143,7 +143,7 @@ static void raise_sigpipe(int fd)
  * The other end of a local stream takes no more. TCP notices by the RST that its first octets cause, so one send still succeeds;
  * after a mere SHUT_RD of the peer all of them do, and nobody reads them.
  */
-static ssize_t send_lost(struct iw_stream *s, unsigned int st, size_t len)
+static ssize_t send_lost(struct iw_stream *s, int fd, unsigned int st, size_t len)
 {
 	struct iw_page_end *other = iw_stream_other(s);
 
@@ -152,6 +152,9 @@ static ssize_t send_lost(struct iw_stream *s, unsigned int st, size_t len)
 	if ((st & IW_TCP_FIN) && len) {
 		atomic_fetch_or(&iw_stream_end(s)->shut, IW_SHUT_RST);
 		record_reset(other, IW_CLOSE_OPEN, ECONNRESET);	/* data for one that did SHUT_RDWR */
+		/* everybody who waits for this end is to look again, here and in other processes */
+		IW_SYS(shutdown, fd, SHUT_RDWR);
+		iw_epoll_look_again(fd);
 	}
 	return (ssize_t)len;
 }
@@ -179,7 +182,7 @@ ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags)
 			return iw_fail(err);
 	} else if (!(atomic_load(&me->shut) & IW_SHUT_WR)) {
 		if (iw_stream_local(s))
-			return send_lost(s, st, len);
+			return send_lost(s, fd, st, len);
 		record_reset(me, atomic_load(&me->close_state), st & IW_TCP_FIN ? EPIPE : ECONNRESET);
 		err = iw_tcp_take_error(s, iw_tcp_eval(s, 0));
 		if (err && err != EPIPE)

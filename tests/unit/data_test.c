@@ -67,6 +67,7 @@
 #define select iwt_select
 #define pselect iwt_pselect
 #define SYS_iwt_ppoll SYS_ppoll
+#define SYS_iwt_shutdown SYS_shutdown
 #define SYS_iwt_getsockopt SYS_getsockopt
 #define SYS_iwt_setsockopt SYS_setsockopt
 #define SYS_iwt_sendto SYS_sendto
@@ -166,6 +167,10 @@ void iw_fd_forget(int fd)
 }
 
 void iw_listeners_look(void)
+{
+}
+
+void iw_epoll_look_again(int fd)
 {
 }
 
@@ -1108,6 +1113,56 @@ static void quiet_wait(void)
 	say("\t%x\n", p.revents);
 }
 
+/* poll with SO_RCVLOWAT wakes up for enough octets, or for the end. */
+static void low_water(void)
+{
+	struct pollfd p = { .fd = a, .events = POLLIN | POLLRDHUP };
+	int low = 6;
+
+	step("lowat", setsockopt(a, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)));
+	x_send(b, "abc", 0);
+	until(a, POLLOUT);
+	step("poll 3", poll(&p, 1, 30));
+	p.events |= POLLOUT;
+	step("poll 3", poll(&p, 1, 30));
+	say("\t%x\n", p.revents);
+	p.events = POLLIN | POLLRDHUP;
+	x_send(b, "def", 0);
+	step("poll 6", poll(&p, 1, 5000));
+	say("\t%x\n", p.revents);
+	x_recv(a, 6, 0);
+	x_send(b, "g", 0);
+	step("poll 1", poll(&p, 1, 30));
+	x_shut(b, SHUT_WR);
+	step("poll end", poll(&p, 1, 5000));
+	say("\t%x\n", p.revents);
+}
+
+static void *send_twice(void *arg)
+{
+	for (int i = 0; i < 2; i++) {
+		struct timespec t = { 0, 20000000 };
+
+		nanosleep(&t, NULL);
+		iw_real.send(b, "abc", 3, 0);
+	}
+	return NULL;
+}
+
+static void low_water_sleeps(void)
+{
+	struct pollfd p = { .fd = a, .events = POLLIN };
+	int low = 6, have = 0;
+	pthread_t t;
+
+	step("lowat", setsockopt(a, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)));
+	assert_false(pthread_create(&t, NULL, send_twice, NULL));
+	step("poll", poll(&p, 1, 10000));
+	ioctl(a, FIONREAD, &have);
+	say("\t%x %d\n", p.revents, have);
+	pthread_join(t, NULL);
+}
+
 static void selects(void)
 {
 	struct timeval t = { 0, 0 };
@@ -1449,7 +1504,7 @@ int main(void)
 		DUAL(reset_then_peek), DUAL(fin_then_reset), DUAL(linger_reset), DUAL(linger_taken_back), DUAL(half_close), DUAL(shut_rd),
 		DUAL(shut_rdwr), DUAL(shut_bad), DUAL(recv_flags), DUAL(recv_msg), DUAL(send_flags), DUAL(send_control), DUAL(vectors),
 		DUAL(many_messages), DUAL(files), DUAL(splice_reset), DUAL(options), DUAL(option_lengths), DUAL(names), DUAL(ioctls),
-		DUAL(urgent), DUAL(quiet_wait), DUAL(selects), DUAL(send_interrupted_by_reset),
+		DUAL(urgent), DUAL(quiet_wait), DUAL(low_water), DUAL(low_water_sleeps), DUAL(selects), DUAL(send_interrupted_by_reset),
 		cmocka_unit_test(remote_fin), cmocka_unit_test(remote_daemon_dies), cmocka_unit_test(remote_dies_with_unread),
 		cmocka_unit_test(remote_reset), cmocka_unit_test(remote_urgent), cmocka_unit_test(remote_outq),
 		cmocka_unit_test(remote_options), cmocka_unit_test(peek_waits_for_all),
