@@ -423,13 +423,41 @@ static void end_in_callback(void **state)
 	}
 }
 
+/* A receive buffer that is registered no more: our fault, told as such; the first error stays the one that is reported. */
+static void recv_buffer_gone(void **state)
+{
+	struct iw_qp_ops ops = end_ops;
+	struct iw_wr s = wr_send(1, AMEM, 0, 10);
+
+	by_lost = false;
+	for (int k = 0; k < 2; k++) {
+		struct pair t;
+		size_t n;
+
+		ops.complete = k ? complete_and_end : end_complete;
+		pair_new(&t, param_default, param_default);
+		post_recvs(t.b, 0xbad, 2, 64);
+		post(t.a, &s);
+		n = iw_qp_tx(&t.a->qp, &end_ops, t.a, t.a->out, IW_FPDU_MAX_MARKERS, 0);
+		assert_int_equal(iw_qp_rx(&t.b->qp, &ops, t.b, t.a->out, n), n);
+		assert_int_equal(t.b->ncq, 2);
+		assert_true(t.b->cq[0].wr_id == 1000 && t.b->cq[0].status == IW_WC_LOC_PROT);
+		assert_true(t.b->cq[1].wr_id == 1001 && t.b->cq[1].status == IW_WC_FLUSH);
+		expect_term(t.b, k ? 0 : 1, 0, 0);
+		assert_false(t.b->qp.term.has_ddp);
+		assert_int_equal(t.b->nev, 2);		/* FIRST_FPDU, one TERM_SENT */
+		pair_free(&t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces), cmocka_unit_test(bad_read_responses), cmocka_unit_test(response_rules),
 		cmocka_unit_test(bad_atomic_responses), cmocka_unit_test(local_errors), cmocka_unit_test(revoked_half_way),
 		cmocka_unit_test(terminate_first), cmocka_unit_test(terminate_received), cmocka_unit_test(fin),
-		cmocka_unit_test(lost), cmocka_unit_test(invalidate), cmocka_unit_test(siw_terminates), cmocka_unit_test(end_in_callback),
+		cmocka_unit_test(lost), cmocka_unit_test(invalidate), cmocka_unit_test(siw_terminates),
+		cmocka_unit_test(end_in_callback), cmocka_unit_test(recv_buffer_gone),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
