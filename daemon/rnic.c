@@ -16,7 +16,7 @@
 struct rnic_pd {
 	uint32_t uid;
 	unsigned int refs;
-	uint64_t memory;		/* octets registered */
+	uint64_t memory;		/* octets registered or set aside */
 	struct rnic_pd *next, **pprev;
 };
 
@@ -82,6 +82,19 @@ void rnic_pd_put(struct rnic_pd *pd)
 	if (pd->next)
 		pd->next->pprev = pd->pprev;
 	free(pd);
+}
+
+int rnic_pd_reserve(struct rnic_pd *pd, uint64_t octets)
+{
+	if (octets > conf.max_memory || pd->memory > conf.max_memory - octets)
+		return -EDQUOT;
+	pd->memory += octets;
+	return 0;
+}
+
+void rnic_pd_unreserve(struct rnic_pd *pd, uint64_t octets)
+{
+	pd->memory -= octets;
 }
 
 /* ---- STags ---- */
@@ -175,13 +188,22 @@ static int table_grow(void)
 	return 0;
 }
 
-static int mr_check(struct rnic_pd *pd, size_t len, uint64_t to)
+static int mr_check(struct rnic_pd *pd, size_t len, uint64_t to, unsigned int access)
 {
+	int ret;
+
 	if (!len || len > UINT64_MAX - to)
 		return -EINVAL;
-	if (len > conf.max_memory || pd->memory > conf.max_memory - len)
-		return -EDQUOT;
-	return table_grow();
+	ret = table_grow();
+	if (!ret && !(access & RNIC_PREPAID))
+		ret = rnic_pd_reserve(pd, len);
+	return ret;
+}
+
+static void mr_uncount(struct rnic_pd *pd, uint64_t len, unsigned int access)
+{
+	if (!(access & RNIC_PREPAID))
+		rnic_pd_unreserve(pd, len);
 }
 
 static int mr_add(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t len, uint64_t to, unsigned int access,
@@ -189,8 +211,10 @@ static int mr_add(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t 
 {
 	struct rnic_mr *mr = calloc(1, sizeof(*mr));
 
-	if (!mr)
+	if (!mr) {
+		mr_uncount(pd, len, access);
 		return -ENOMEM;
+	}
 	*mr = (struct rnic_mr){ .stag = stag, .access = access, .pd = pd, .scope = scope, .addr = addr, .to = to, .len = len };
 	mr_hash(mr);
 	if (scope) {
@@ -201,7 +225,6 @@ static int mr_add(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t 
 		scope->mrs = mr;
 	}
 	pd->refs++;
-	pd->memory += len;
 	rnic.count++;
 	*out = mr;
 	return 0;
@@ -211,25 +234,28 @@ int rnic_mr_reg(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t le
 		struct rnic_mr **mr)
 {
 	uint32_t stag;
-	int ret = mr_check(pd, len, to);
+	int ret = mr_check(pd, len, to, access);
 
 	if (ret)
 		return ret;
 	stag = stag_draw();
-	if (!stag)
+	if (!stag) {
+		mr_uncount(pd, len, access);
 		return -EIO;
+	}
 	return mr_add(pd, scope, addr, len, to, access, stag, mr);
 }
 
 int rnic_mr_reg_stag(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t len, uint64_t to, unsigned int access,
 		     uint32_t stag, struct rnic_mr **mr)
 {
-	int ret = mr_check(pd, len, to);
+	int ret;
 
-	if (ret)
-		return ret;
 	if (rnic_mr_find(stag))
 		return -EEXIST;
+	ret = mr_check(pd, len, to, access);
+	if (ret)
+		return ret;
 	return mr_add(pd, scope, addr, len, to, access, stag, mr);
 }
 
@@ -247,7 +273,7 @@ void rnic_mr_dereg(struct rnic_mr *mr)
 	}
 	grave_add(mr->stag);
 	rnic.count--;
-	mr->pd->memory -= mr->len;
+	mr_uncount(mr->pd, mr->len, mr->access);
 	rnic_pd_put(mr->pd);
 	free(mr);
 }
@@ -272,7 +298,7 @@ void rnic_mr_foreach(void (*fn)(void *arg, const struct rnic_mr_info *info), voi
 	for (unsigned int i = 0; i < rnic.nbuckets; i++) {
 		for (struct rnic_mr *mr = rnic.bucket[i]; mr; mr = mr->hnext) {
 			struct rnic_mr_info info = {
-				.stag = mr->stag, .to = mr->to, .len = mr->len, .access = mr->access, .uid = mr->pd->uid,
+				.stag = mr->stag, .to = mr->to, .len = mr->len, .access = mr->access & ~RNIC_PREPAID, .uid = mr->pd->uid,
 				.stream_id = mr->scope ? mr->scope->stream_id : 0,
 			};
 

@@ -17,6 +17,14 @@ struct rnic_pd *rnic_pd_get(uint32_t uid);	/* finds or makes; counted */
 void rnic_pd_put(struct rnic_pd *pd);
 
 /*
+ * Quota: set octets aside for registrations to come, so that a connection is refused before it is agreed upon and not
+ * after. -EDQUOT. Registrations with RNIC_PREPAID in access come out of it and are not counted again.
+ */
+#define RNIC_PREPAID	0x10000u
+int rnic_pd_reserve(struct rnic_pd *pd, uint64_t octets);
+void rnic_pd_unreserve(struct rnic_pd *pd, uint64_t octets);
+
+/*
  * Register [addr, addr + len) as TOs [to, to + len). access: IW_ACCESS_*. scope: only this QP may use it from remote
  * (NULL: every QP of the domain). The STag is random over 32 bits and not reused soon.
  * 0, -EINVAL (len 0, to + len passes 2^64 - 1), -EDQUOT, -ENOMEM.

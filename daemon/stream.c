@@ -135,6 +135,28 @@ int stream_count_user(uint32_t uid, int delta)
 	return 0;
 }
 
+/* The quota is looked at before anything is agreed with the other host: afterwards "no" would be a reset. */
+static int stream_reserve(struct stream *st)
+{
+	uint64_t octets = remote_memory();
+	int ret;
+
+	st->pd = rnic_pd_get(st->end[0].uid);
+	if (!st->pd)
+		return -ENOMEM;
+	ret = rnic_pd_reserve(st->pd, octets);
+	if (!ret)
+		st->reserved = octets;
+	return ret;
+}
+
+void stream_unreserve(struct stream *st)
+{
+	if (st->reserved)
+		rnic_pd_unreserve(st->pd, st->reserved);
+	st->reserved = 0;
+}
+
 /* ---- the end ---- */
 
 bool stream_busy(const struct stream *st)
@@ -167,6 +189,8 @@ static void stream_free(struct stream *st)
 	remote_free(st);
 	relay_free(st);
 	local_forget(st);
+	stream_unreserve(st);
+	rnic_pd_put(st->pd);
 	close_fd(&st->d);
 	close_tcp(&st->end[0].tcp);
 	close_tcp(&st->end[1].tcp);
@@ -351,6 +375,9 @@ int stream_new(int tcp, const struct tuple *t, const struct stream_owner *o, boo
 		goto err;
 	fill_end(&st->end[0], t, o);
 	st->end[0].counted = true;
+	ret = stream_reserve(st);
+	if (ret)
+		goto err;
 	st->id = new_id();
 	st->client = client;
 	st->since_ms = engine_now_ms();
@@ -458,6 +485,7 @@ void stream_withdraw(struct stream *st, enum iw_reason reason)
 		return;
 	st->state = STREAM_RELAY;
 	st->reason = reason;
+	stream_unreserve(st);
 	local_forget(st);
 	hold_stop(st, withdrawn_start);
 }
@@ -493,6 +521,7 @@ int stream_claim_local(struct stream *st, int tcp, const struct tuple *t, const 
 	st->page->flags = IW_PAGE_LOCAL;
 	st->end[1].tcp = tcp;
 	st->state = STREAM_LOCAL;
+	stream_unreserve(st);
 	*g = (struct stream_grant){
 		.stream_id = st->id, .size = st->size, .carrier = st->d, .segment = seg, .end = 1, .flags = IW_PAGE_LOCAL,
 	};

@@ -53,6 +53,8 @@ struct stream {
 	int watch;			/* epoll set with both ends of the pair: see stream_local.c */
 	struct op watch_op;
 
+	struct rnic_pd *pd;		/* with `reserved` octets set aside for what may become of the stream */
+	uint64_t reserved;
 	struct stream_remote *remote;
 	struct stream_relay *relay;
 	struct iw_qp_stat qp_last;
@@ -63,6 +65,7 @@ void stream_kill(struct stream *st);		/* to DEAD; freed when nothing is in fligh
 bool stream_busy(const struct stream *st);
 void stream_ended_op(struct stream *st);	/* an op of a dead or dropped part completed: see whether that was the last */
 int stream_new(int tcp, const struct tuple *t, const struct stream_owner *o, bool client, struct stream_grant *g, struct stream **st);
+void stream_unreserve(struct stream *st);	/* it will not need registered memory */
 int stream_count_user(uint32_t uid, int delta);	/* -EDQUOT */
 void stream_hash_end(struct stream *st, unsigned int end);
 struct stream *stream_next(const struct stream *st);	/* all streams, NULL starts */
@@ -82,6 +85,7 @@ void hold_start(struct stream *st);
 /* The requests of hold_start() end some time later; `then` is called when they have (not when the stream died meanwhile). */
 void hold_stop(struct stream *st, void (*then)(struct stream *st));
 void hold_stopped(struct stream *st);
+uint64_t remote_memory(void);			/* octets that a stream registers */
 int remote_start(struct stream *st, bool initiator);
 void remote_free(struct stream *st);
 const struct iw_qp_stat *remote_stat(const struct stream *st);

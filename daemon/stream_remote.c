@@ -11,6 +11,30 @@
 
 /* ---- memory ---- */
 
+static void fill_param(struct iw_rs_param *p)
+{
+	*p = (struct iw_rs_param){
+		.tx_len = conf.ring_size, .rx_len = conf.ring_size, .rd_len = REMOTE_RD_LEN, .bufs = REMOTE_BUFS,
+		.buf_size = (uint16_t)((conf.inline_max + IW_CW_LEN + IW_CW_SRCAVAIL_LEN + 63) & ~63u),
+		.inline_max = conf.inline_max, .srcavail_min = conf.srcavail_min, .read_max = REMOTE_READ_MAX,
+		.caps = IW_RS_CAP_IMM | IW_RS_CAP_SENDINV | (conf.srcavail_min ? IW_RS_CAP_SRCAVAIL : 0) |
+			(conf.large_fpdu ? IW_RS_CAP_LARGE : 0),
+	};
+}
+
+static size_t rq_len(const struct iw_rs_param *p)
+{
+	return (size_t)p->bufs * p->buf_size;
+}
+
+uint64_t remote_memory(void)
+{
+	struct iw_rs_param p;
+
+	fill_param(&p);
+	return (uint64_t)p.tx_len + p.rx_len + p.rd_len + rq_len(&p);
+}
+
 static uint8_t *tx_ring(const struct stream *st)
 {
 	return (uint8_t *)st->page + IW_PAGE_RINGS;
@@ -29,7 +53,7 @@ void *remote_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
 	const struct iw_rs_param *p = &r->p;
 	const struct { uint32_t stag; uint64_t to, len; uint8_t *mem; } area[] = {
 		{ p->rx_stag, p->rx_to, p->rx_len, rx_ring(st) },
-		{ p->rq_stag, p->rq_to, (uint64_t)p->bufs * p->buf_size, r->rq },
+		{ p->rq_stag, p->rq_to, rq_len(p), r->rq },
 		{ p->rd_stag, p->rd_to, p->rd_len, r->rd },
 		{ p->tx_stag, p->tx_to, p->tx_len, tx_ring(st) },
 	};
@@ -50,7 +74,7 @@ static int random_to(uint64_t *to)
 	return 0;
 }
 
-static int reg(struct stream *st, void *addr, size_t len, unsigned int access, uint32_t *stag, uint64_t *to)
+static int reg(struct stream *st, void *addr, uint64_t len, unsigned int access, uint32_t *stag, uint64_t *to)
 {
 	struct stream_remote *r = st->remote;
 	struct rnic_mr *mr;
@@ -75,13 +99,13 @@ static int register_all(struct stream *st)
 	struct iw_rs_param *p = &r->p;
 	int ret;
 
-	ret = reg(st, tx_ring(st), p->tx_len, IW_ACCESS_LOCAL_READ, &p->tx_stag, &p->tx_to);
+	ret = reg(st, tx_ring(st), p->tx_len, RNIC_PREPAID | IW_ACCESS_LOCAL_READ, &p->tx_stag, &p->tx_to);
 	if (!ret)
-		ret = reg(st, rx_ring(st), p->rx_len, IW_ACCESS_REMOTE_WRITE, &p->rx_stag, &p->rx_to);
+		ret = reg(st, rx_ring(st), p->rx_len, RNIC_PREPAID | IW_ACCESS_REMOTE_WRITE, &p->rx_stag, &p->rx_to);
 	if (!ret)
-		ret = reg(st, r->rd, p->rd_len, IW_ACCESS_READ_SINK, &p->rd_stag, &p->rd_to);
+		ret = reg(st, r->rd, p->rd_len, RNIC_PREPAID | IW_ACCESS_READ_SINK, &p->rd_stag, &p->rd_to);
 	if (!ret)
-		ret = reg(st, r->rq, (size_t)p->bufs * p->buf_size, IW_ACCESS_LOCAL_WRITE, &p->rq_stag, &p->rq_to);
+		ret = reg(st, r->rq, rq_len(p), RNIC_PREPAID | IW_ACCESS_LOCAL_WRITE, &p->rq_stag, &p->rq_to);
 	return ret;
 }
 
@@ -308,17 +332,6 @@ static const struct conn_ops remote_conn_ops = {
 
 /* ---- set-up ---- */
 
-static void fill_param(struct iw_rs_param *p)
-{
-	*p = (struct iw_rs_param){
-		.tx_len = conf.ring_size, .rx_len = conf.ring_size, .rd_len = REMOTE_RD_LEN, .bufs = REMOTE_BUFS,
-		.buf_size = (uint16_t)((conf.inline_max + IW_CW_LEN + IW_CW_SRCAVAIL_LEN + 63) & ~63u),
-		.inline_max = conf.inline_max, .srcavail_min = conf.srcavail_min, .read_max = REMOTE_READ_MAX,
-		.caps = IW_RS_CAP_IMM | IW_RS_CAP_SENDINV | (conf.srcavail_min ? IW_RS_CAP_SRCAVAIL : 0) |
-			(conf.large_fpdu ? IW_RS_CAP_LARGE : 0),
-	};
-}
-
 static int remote_alloc(struct stream *st)
 {
 	struct iw_rs_param p;
@@ -326,7 +339,7 @@ static int remote_alloc(struct stream *st)
 	size_t head = (sizeof(*r) + 4095) & ~(size_t)4095, size;
 
 	fill_param(&p);
-	size = head + (((size_t)p.bufs * p.buf_size + 4095) & ~(size_t)4095) + p.rd_len;
+	size = head + ((rq_len(&p) + 4095) & ~(size_t)4095) + p.rd_len;
 	r = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (r == MAP_FAILED)
 		return -ENOMEM;
@@ -350,9 +363,7 @@ int remote_start(struct stream *st, bool initiator)
 	if (ret)
 		return ret;
 	r = st->remote;
-	r->pd = rnic_pd_get(st->end[0].uid);
-	if (!r->pd)
-		return -ENOMEM;
+	r->pd = st->pd;
 	ret = conn_create(st->end[0].tcp, r->pd, &remote_conn_ops, st, &r->conn);
 	if (ret)
 		return ret;
@@ -389,7 +400,6 @@ void remote_free(struct stream *st)
 		conn_abort(r->conn);
 		st->end[0].tcp = -1;
 	}
-	rnic_pd_put(r->pd);
 	munmap(r, r->size);
 	st->remote = NULL;
 }

@@ -332,11 +332,30 @@ static void quota_of_memory_leaves_the_socket(void **state)
 	struct stream_grant g;
 	struct stream *st;
 
-	conf.max_memory = conf.ring_size + 1;
+	conf.max_memory = 3 * conf.ring_size;
+	assert_int_equal(stream_offer(tcp[1], &t, &owner, &g, &st), -EDQUOT);
 	assert_int_equal(stream_claim(tcp[1], &t, &owner, &g, &st), -EDQUOT);
 	run_rounds(3);
 	say(tcp[0], "still plain");
 	expect_text(tcp[1], "still plain");
+}
+
+/* What one offer set aside is there when it is claimed, and free again when it is withdrawn. */
+static void memory_is_set_aside(void **state)
+{
+	struct tuple t = tuple_of(tcp[1]);
+	struct stream_grant g;
+	struct stream *st;
+
+	conf.max_memory = 4 * conf.ring_size;
+	held();
+	assert_int_equal(stream_claim(tcp[1], &t, &owner, &g, &st), -EDQUOT);
+	stream_withdraw(app[0].st, IW_REASON_QUOTA);
+	run_rounds(3);
+	assert_int_equal(stream_claim(tcp[1], &t, &owner, &g, &st), 0);
+	tcp[1] = -1;
+	close(g.carrier);
+	close(g.segment);
 }
 
 /* At every number of descriptors left: an error, nothing lost, the sockets still the caller's. */
@@ -540,7 +559,8 @@ int main(void)
 		T(relay_half_close_by_client), T(relay_half_close_by_server), T(relay_close_with_unread),
 		T(relay_octets_for_a_closed_end), T(relay_linger_zero), T(relay_reset_by_server),
 		T(relay_of_a_nonblocking_socket), T(abandoned_without_a_trace), T(carrier_has_a_name), T(page_is_filled),
-		T(segment_is_sealed), T(quota_of_streams), T(quota_of_memory_leaves_the_socket), T(out_of_descriptors),
+		T(segment_is_sealed), T(quota_of_streams), T(quota_of_memory_leaves_the_socket), T(memory_is_set_aside),
+		T(out_of_descriptors),
 		T(local_client_closes), T(local_server_closes), T(local_half_closes_keep_it), T(local_both_killed),
 		T(local_both_half_closed_and_killed), T(local_other_process_dies), T(local_open_by_cookie),
 		T(local_client_gone_before_the_claim),
