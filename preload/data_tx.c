@@ -231,8 +231,10 @@ IW_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 		iw_tcp_plain(fd, IW_REASON_FASTOPEN);
 	if (iw_data_stream(fd, flags, true, &s))
 		return -1;
-	if (!s || (uintptr_t)m < 4096)
+	if (!s || (uintptr_t)m < 4096) {
+		iw_rights_leaving(m);
 		return iw_real.sendmsg(fd, m, flags);
+	}
 	return tx_msg(s, fd, m, flags);
 }
 
@@ -244,8 +246,11 @@ IW_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
 
 	if (iw_data_stream(fd, flags, true, &s))
 		return -1;
-	if (!s)
+	if (!s) {
+		for (i = 0; (uintptr_t)v >= 4096 && i < vlen && i < UIO_MAXIOV; i++)
+			iw_rights_leaving(&v[i].msg_hdr);
 		return iw_real.sendmmsg(fd, v, vlen, flags);
+	}
 	if (vlen > UIO_MAXIOV)
 		vlen = UIO_MAXIOV;
 	for (i = 0; i < vlen; i++) {

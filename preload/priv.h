@@ -100,6 +100,13 @@ static inline enum iw_fd_kind iw_adopt(int fd)
 		return iw_fd_kind(fd);
 	return iw_adopt_slow(fd);
 }
+/* Before a sendmsg that may pass descriptors on: sockets that are shared before they are connected stay plain. */
+void iw_rights_leaving_slow(const struct msghdr *m);
+static inline void iw_rights_leaving(const struct msghdr *m)
+{
+	if (__builtin_expect((uintptr_t)m >= 4096 && m->msg_controllen && m->msg_control, 0))
+		iw_rights_leaving_slow(m);
+}
 /* fd is new to this process (came by SCM_RIGHTS): forget what its number meant before. */
 void iw_fd_forget(int fd);
 
