@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+/* Descriptors that leave by SCM_RIGHTS: somebody else holds them too from now on. */
+#include <string.h>
+
+#include "core.h"
+
+void iw_rights_leaving_slow(const struct msghdr *m)
+{
+	struct msghdr h = *m;
+	struct iw_stream *s;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
+		const unsigned char *p = CMSG_DATA(c);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int fd;
+
+			memcpy(&fd, p + i * sizeof(fd), sizeof(fd));
+			if (iw_connect_settle(fd) == IW_FD_CONNECTING || iw_fd_kind(fd) == IW_FD_TCP)
+				iw_tcp_plain(fd, IW_REASON_FD_SHARED);
+			s = iw_stream_of(fd);
+			if (s)
+				s->serial = UINT32_MAX;	/* our close is not the last one */
+		}
+	}
+}
