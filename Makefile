@@ -133,9 +133,11 @@ format:
 lint: config.mk
 	$(Q)found=; \
 	if command -v cppcheck >/dev/null; then found=1; cppcheck -q -j2 --std=c11 --error-exitcode=1 --inline-suppr \
-		--suppressions-list=.cppcheck --enable=warning,portability $(DEFS) proto daemon preload || exit 1; fi; \
-	if command -v clang-tidy >/dev/null; then found=1; clang-tidy --quiet --warnings-as-errors='*' \
-		$(wildcard proto/*.c daemon/*.c preload/*.c) -- -std=gnu11 $(DEFS) || exit 1; fi; \
+		--suppressions-list=.cppcheck --enable=warning,portability -D__x86_64__ -D__linux__ \
+		--platform=unix64 -D__LP64__ -D__OFF_T_MATCHES_OFF64_T \
+		'-Djson_array_foreach(a,i,v)=while (json_each(a, i, v))' $(DEFS) proto daemon preload || exit 1; fi; \
+	if command -v clang-tidy >/dev/null; then found=1; printf '%s\0' $(wildcard proto/*.c daemon/*.c preload/*.c) | \
+		xargs -0 -I{} -P2 clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(DEFS) 2>/dev/null || exit 1; fi; \
 	if [ -z "$$found" ]; then echo "neither cppcheck nor clang-tidy found: on Debian, apt-get install cppcheck clang-tidy" >&2; exit 1; fi
 clean:
 	rm -rf build
