@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "core.h"
 #include "stream.h"
 
 enum how {
@@ -346,6 +347,19 @@ static bool keeps_plain(int level, int name)
 	return (r && r->set == REFUSED && name != SO_MARK) || (level == IPPROTO_TCP && name == TCP_FASTOPEN_CONNECT);
 }
 
+/*
+ * An accelerated client's octets do not come before the accept, so a registered listener must not wait for them. The daemon lifts
+ * the option at registration; here it is set afterwards. The program gets its connections earlier than it asked, as it does
+ * from TCP when a client is slow.
+ */
+static void lift_defer_accept(int fd)
+{
+	static const int zero = 0;
+
+	if (iw_fd_kind(fd) == IW_FD_LISTENER && iw_ctl_up())
+		IW_SYS(setsockopt, fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &zero, sizeof(zero));
+}
+
 IW_EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
 	struct iw_stream *s = iw_ask_stream(fd);
@@ -354,7 +368,11 @@ IW_EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t
 	if (s && iw_stream_verify(fd, s))
 		return stream_set(s, fd, level, name, val, len);
 	ret = iw_real.setsockopt(fd, level, name, val, len);
-	if (!ret && keeps_plain(level, name)) {
+	if (ret)
+		return ret;
+	if (level == IPPROTO_TCP && name == TCP_DEFER_ACCEPT)
+		lift_defer_accept(fd);
+	if (keeps_plain(level, name)) {
 		enum iw_fd_kind kind = iw_fd_kind(fd);
 
 		if (kind == IW_FD_TCP || kind == IW_FD_CONNECTING)

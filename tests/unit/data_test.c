@@ -170,6 +170,11 @@ void iw_listeners_look(void)
 {
 }
 
+bool iw_ctl_up(void)
+{
+	return false;
+}
+
 void iw_epoll_look_again(int fd)
 {
 }
