@@ -86,7 +86,15 @@ $(SOCK) $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
 $(B)/tests/lib/echoer: STATIC = -static
 
-tests: all $(UNIT) $(DTEST) $(SOCK) $(APPS) $(TLIB)
+# The RNIC in the receiver state of vectors.txt section 7, for scripted peers.
+$(B)/tests/iwdut: tests/iwdut.c $(DAEMON) $(B)/libproto.a | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+tests/iwdut: $(B)/tests/iwdut
+	$(Q)cp $< $@
+
+tests: all tests/iwdut $(UNIT) $(DTEST) $(SOCK) $(APPS) $(TLIB)
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
 # installs what is missing, then builds
