@@ -106,9 +106,9 @@ enum iw_access_err {
 
 /*
  * Callbacks come from inside iw_qp_tx, tx_done, rx, rx_eof, lost and terminate. They may post, and call iw_qp_terminate() and
- * iw_qp_lost(); they may not call the others, nor free the QP. At the end of a stream event() comes first, then every outstanding work request completes: the
- * send queue in order (with OK what was done already), then the receive queue; posts then give -ENOTCONN.
- * Receives complete in the order of the messages, also against the events of the FPDUs between them.
+ * iw_qp_lost(); they may not call the others, nor free the QP. At the end of a stream event() comes first, then every
+ * outstanding work request completes: the send queue in order (with OK what was done already), then the receive queue; posts
+ * then give -ENOTCONN. Receives complete in the order of their messages.
  */
 struct iw_qp;
 struct iw_qp_ops {
