@@ -180,7 +180,7 @@ void remote_abort(struct stream *st, int err)
 		return;
 	r->aborted = true;
 	st->state = STREAM_CLOSING;
-	carrier_drop(st);
+	carrier_reset(st, ECONNRESET);	/* an application that only did SHUT_RDWR learns of it */
 	if (r->conn && !r->reset_err) {
 		iw_rs_abort(&r->rs, err);
 		iw_rs_pump(&r->rs, &remote_rs_ops, st);
