@@ -236,8 +236,9 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 		return connect_again(fd, addr, len);
 	case IW_FD_STREAM:
 		return connect_stream(fd, addr, len);
-	case IW_FD_LISTENER:	/* EISCONN, or AF_UNSPEC ends the listening */
-	default:
+	case IW_FD_OTHER:	/* a carrier that came by exec or SCM_RIGHTS? */
+		return iw_adopt(fd) == IW_FD_STREAM ? connect_stream(fd, addr, len) : iw_real.connect(fd, addr, len);
+	default:		/* LISTENER: EISCONN, or AF_UNSPEC ends the listening */
 		return iw_real.connect(fd, addr, len);
 	}
 }

@@ -5,7 +5,6 @@
  * Its number stays the same for life: a new connection is put over the dead one. So a one-way message needs no lock: at
  * worst it reaches a dead socket. Before each use the inode is checked, since applications close fds they do not know.
  */
-#include <linux/futex.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,7 +12,7 @@
 #include <sys/un.h>
 #include <time.h>
 
-#include "core.h"
+#include "ctl_io.h"
 
 #define RETRY_MS	1000u	/* between attempts to find a daemon */
 #define REFUSED_MS	10000u	/* after a daemon that refused or hung */
@@ -24,6 +23,22 @@ static _Atomic int ctl_fd = -1;
 static _Atomic uint64_t ctl_ino, ctl_generation, next_try;
 static _Atomic uint32_t ctl_is_up, answer_ms = ANSWER_MS, next_conn_id;
 static uint32_t seq;
+
+/* A request that waits for its reply; on the stack of its thread. Whoever waits first reads for all. */
+struct waiter {
+	struct waiter *next;
+	_Atomic uint32_t state;		/* WAITER_DONE, and a count of kicks above it */
+	uint32_t seq;
+	int ret;
+	size_t size;
+	void *reply;
+	int *fds;
+};
+#define WAITER_DONE	1u
+#define WAITER_KICK	2u
+
+static struct waiter *waiters;		/* these two under ctl_lock */
+static bool reading;
 
 const struct iw_peers *_Atomic iw_peers;
 static struct iw_proc *_Atomic proc_page;
@@ -66,6 +81,18 @@ bool iw_ctl_owns(int fd)
 	return fd == atomic_load(&ctl_fd) && ours(fd);
 }
 
+static void waiter_done(struct waiter *w, int ret)
+{
+	for (struct waiter **p = &waiters; *p; p = &(*p)->next)
+		if (*p == w) {
+			*p = w->next;
+			break;
+		}
+	w->ret = ret;
+	atomic_fetch_or(&w->state, WAITER_DONE);
+	iw_futex_wake(&w->state, 1);
+}
+
 /* The number is kept, so that nobody else gets it while a one-way message is on its way there. */
 static void drop(unsigned int retry_ms)
 {
@@ -75,110 +102,30 @@ static void drop(unsigned int retry_ms)
 	if (ours(fd))
 		IW_SYS(shutdown, fd, SHUT_RDWR);
 	atomic_store(&next_try, iw_now_ms() + retry_ms);
+	while (waiters)
+		waiter_done(waiters, -ENOTCONN);
 }
 
-static int wait_for(int fd, short events, uint64_t until)
+static uint64_t deadline(void)
 {
-	struct pollfd p = { .fd = fd, .events = events };
-	struct timespec t;
-	uint64_t now;
-	long r;
-
-	do {
-		now = iw_now_ms();
-		if (now >= until)
-			return -ETIMEDOUT;
-		t.tv_sec = (time_t)((until - now) / 1000);
-		t.tv_nsec = (long)((until - now) % 1000 * 1000000);
-		r = IW_SYS(ppoll, &p, 1, &t, NULL, 8);
-	} while (r == -EINTR);
-	return r < 0 ? (int)r : r ? 0 : -ETIMEDOUT;
+	return iw_now_ms() + atomic_load(&answer_ms) + 1000;
 }
 
-static long send_msg(int fd, void *msg, int fd_in)
-{
-	struct iw_ctl_hdr *h = msg;
-	struct iovec v = { msg, h->len };
-	union { struct cmsghdr h; char b[CMSG_SPACE(sizeof(int))]; } c;
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-
-	if (fd_in >= 0) {
-		memset(&c, 0, sizeof(c));
-		c.h.cmsg_level = SOL_SOCKET;
-		c.h.cmsg_type = SCM_RIGHTS;
-		c.h.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&c.h), &fd_in, sizeof(int));
-		m.msg_control = &c;
-		m.msg_controllen = CMSG_LEN(sizeof(int));
-	}
-	return IW_SYS(sendmsg, fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-/* One message and its fds: octets, or -errno. More fds than anybody should send are closed. */
-static long recv_msg(int fd, void *buf, size_t len, int fds[2], unsigned int *nfds)
-{
-	struct iovec v = { buf, len };
-	union { struct cmsghdr h; char b[CMSG_SPACE(8 * sizeof(int))]; } c;
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
-	long r;
-
-	*nfds = 0;
-	fds[0] = fds[1] = -1;
-	r = IW_SYS(recvmsg, fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (r < 0)
-		return r;
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
-		int n = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), one;
-
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (int i = 0; i < n; i++) {
-			memcpy(&one, CMSG_DATA(h) + i * sizeof(int), sizeof(int));
-			if (*nfds < 2)
-				fds[*nfds] = one;
-			else
-				IW_SYS(close, one);
-			++*nfds;
-		}
-	}
-	return m.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EPROTO : r;
-}
-
-int iw_rpc_fds_close(int fds[2])
-{
-	for (int i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			IW_SYS(close, fds[i]);
-	fds[0] = fds[1] = -1;
-	return 0;
-}
-
-/* Ask and wait for the answer, on a connection that is open. Caller holds ctl_lock. */
+/* Ask and wait for the answer while nobody else can: caller holds ctl_lock, no request is waiting. */
 static int exchange(int fd, void *msg, int fd_in, void *reply, size_t size, int fds[2])
 {
-	uint64_t until = iw_now_ms() + atomic_load(&answer_ms) + 1000;
+	uint64_t until = deadline();
 	struct iw_ctl_hdr *h = msg;
-	union { struct iw_ctl_hdr h; uint8_t b[IW_CTL_MAX]; } in;
-	unsigned int nfds;
-	long r;
+	union iw_ctl_in in;
 	int ret;
 
 	h->seq = ++seq;
-	while ((r = send_msg(fd, msg, fd_in)) == -EAGAIN || r == -EINTR) {
-		ret = wait_for(fd, POLLOUT, until);
-		if (ret)
-			return ret;
-	}
-	if (r < 0)
-		return r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN ? -ENOTCONN : (int)r;
-	while ((r = recv_msg(fd, &in, sizeof(in), fds, &nfds)) == -EAGAIN || r == -EINTR) {
-		ret = wait_for(fd, POLLIN, until);
-		if (ret)
-			return ret;
-	}
-	if (r == 0 || r == -ECONNRESET)
-		return -ENOTCONN;
-	if (r < 0 || (size_t)r != size || iw_ctl_check(&in, (size_t)r, nfds, 0) || in.h.seq != h->seq) {
+	ret = iw_ctl_send_until(fd, msg, fd_in, until);
+	while (!ret && (ret = iw_ctl_receive(fd, &in, fds)) == -EAGAIN)
+		ret = iw_ctl_wait(fd, POLLIN, until);
+	if (ret)
+		return ret;
+	if (in.h.seq != h->seq || in.h.len != size) {
 		iw_rpc_fds_close(fds);
 		return -EPROTO;
 	}
@@ -338,6 +285,89 @@ bool iw_ctl_ready(void)
 	return r == 0;
 }
 
+/* Something can be read: give it to the request it answers. Caller holds ctl_lock. */
+static void dispatch(int fd)
+{
+	int fds[2] = { -1, -1 }, ret;
+	struct waiter *w = waiters;
+	union iw_ctl_in in;
+
+	ret = iw_ctl_receive(fd, &in, fds);
+	if (ret == -EAGAIN)
+		return;
+	while (!ret && w && w->seq != in.h.seq)
+		w = w->next;
+	if (ret || !w || w->size != in.h.len) {
+		iw_rpc_fds_close(fds);
+		drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
+		return;
+	}
+	memcpy(w->reply, &in, w->size);
+	w->fds[0] = fds[0];
+	w->fds[1] = fds[1];
+	waiter_done(w, 0);
+}
+
+/* One turn of a waiting thread: read for all, or sleep while another one does. Caller does not hold ctl_lock. */
+static void wait_turn(struct waiter *w, uint64_t until)
+{
+	uint64_t sigs = iw_lock(&ctl_lock), now = iw_now_ms();
+	uint32_t state = atomic_load(&w->state);
+	int fd = atomic_load(&ctl_fd), ret;
+
+	if (!(state & WAITER_DONE) && now >= until) {
+		drop(REFUSED_MS);
+		w->ret = -ETIMEDOUT;
+		state = WAITER_DONE;
+	}
+	if ((state & WAITER_DONE) || reading) {
+		iw_unlock(&ctl_lock, sigs);
+		if (!(state & WAITER_DONE))
+			iw_futex_wait(&w->state, state, (unsigned int)(until - now));
+		return;
+	}
+	reading = true;
+	iw_unlock(&ctl_lock, sigs);
+	ret = iw_ctl_wait(fd, POLLIN, until);
+	sigs = iw_lock(&ctl_lock);
+	reading = false;
+	if (!ret && iw_ctl_up())	/* else somebody dropped it, which woke us up */
+		dispatch(fd);
+	for (struct waiter *o = waiters; o; o = o->next) {	/* one of them reads on */
+		atomic_fetch_add(&o->state, WAITER_KICK);
+		iw_futex_wake(&o->state, 1);
+	}
+	iw_unlock(&ctl_lock, sigs);
+}
+
+static int request(void *msg, int fd_in, struct waiter *w)
+{
+	uint64_t sigs = iw_lock(&ctl_lock), until = 0;
+	struct iw_ctl_hdr *h = msg;
+	int ret = open_held();
+
+	if (!ret && !ours(atomic_load(&ctl_fd)))
+		ret = -ENOTCONN;
+	if (!ret) {
+		until = deadline();
+		h->seq = w->seq = ++seq;
+		ret = iw_ctl_send_until(atomic_load(&ctl_fd), msg, fd_in, until);
+		if (ret)
+			drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
+	}
+	if (!ret) {
+		w->next = waiters;
+		waiters = w;
+	}
+	iw_unlock(&ctl_lock, sigs);
+	if (ret)
+		return ret;
+	while (!(atomic_load(&w->state) & WAITER_DONE))
+		wait_turn(w, until);
+	return w->ret;
+}
+
+/* Requests of several threads wait side by side: a claim may have to wait for the offer of another thread of this process. */
 int iw_rpc(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2])
 {
 	int none[2], *fds = fds_out ? fds_out : none, r = -ENOTCONN;
@@ -346,19 +376,13 @@ int iw_rpc(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2])
 	fds[0] = fds[1] = -1;
 	if (!atomic_load(&iw_on) || iw_in_vfork())
 		return -ENOTCONN;
-	sigs = iw_lock(&ctl_lock);
-	for (int attempt = 0; attempt < 2; attempt++) {
-		r = open_held();
-		if (r)
-			break;
-		r = ours(atomic_load(&ctl_fd)) ? exchange(atomic_load(&ctl_fd), msg, fd_in, reply, reply_size, fds) : -ENOTCONN;
-		if (!r)
-			break;
-		drop(r == -ENOTCONN ? 0 : REFUSED_MS);
-		if (r != -ENOTCONN)
-			break;
+	sigs = iw_sig_block();
+	for (int attempt = 0; attempt < 2 && r == -ENOTCONN; attempt++) {
+		struct waiter w = { .size = reply_size, .reply = reply, .fds = fds };
+
+		r = request(msg, fd_in, &w);
 	}
-	iw_unlock(&ctl_lock, sigs);
+	iw_sig_restore(sigs);
 	if (!fds_out)
 		iw_rpc_fds_close(fds);
 	return r;
@@ -377,11 +401,11 @@ void iw_tell_flags(void *msg, int fd_in, int flags)
 	h->seq = 0;
 	if (!iw_ctl_up() || iw_in_vfork() || !ours(fd))
 		return;
-	r = send_msg(fd, msg, fd_in);
+	r = iw_ctl_send(fd, msg, fd_in);
 	if (r != -EAGAIN || !(flags & IW_TELL_MUST))
 		return;
-	if (!wait_for(fd, POLLOUT, iw_now_ms() + atomic_load(&answer_ms)))
-		r = send_msg(fd, msg, fd_in);
+	if (!iw_ctl_wait(fd, POLLOUT, iw_now_ms() + atomic_load(&answer_ms)))
+		r = iw_ctl_send(fd, msg, fd_in);
 	if (r < 0 && ours(fd))
 		IW_SYS(shutdown, fd, SHUT_RDWR);
 }
@@ -430,6 +454,8 @@ void iw_ctl_forked_child(void)
 	int fd = atomic_load(&ctl_fd);
 
 	atomic_store(&ctl_lock.v, 0);
+	waiters = NULL;
+	reading = false;
 	if (ours(fd))
 		IW_SYS(close, fd);
 	if (fd >= 0)
