@@ -30,6 +30,8 @@ UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 SOCK := $(patsubst tests/sock/%.c,$(B)/tests/sock/%,$(wildcard tests/sock/*.c))
 TLIB := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
+TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*.c))
+FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
 BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 LIBT := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
 APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
@@ -40,6 +42,7 @@ help:
 	@echo 'make            build into $(B): iwarpd, iwctl, libiwsock.so'
 	@echo 'make demo       two hosts out of network namespaces: redis and iperf3, plain and over iWARP (root)'
 	@echo 'make check      all tests (those that make hosts need root); SAN=address,undefined or SAN=thread'
+	@echo 'make fuzz       FUZZ_SECONDS=60 for each fuzzer (clang)'
 	@echo 'make bench      pairs against plain TCP (root)'
 	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
 	@echo 'make dist clean distclean format lint'
@@ -79,6 +82,10 @@ $(B)/tests/daemon/%: tests/daemon/%.c $(DAEMON) $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a $(CMOCKA_LIBS) -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+$(TOOLS): $(B)/tests/%: tests/%.c $(DAEMON) $(B)/libproto.a | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
 # strangers' programs, as far as we are concerned: never sanitized, nothing of ours in them
 $(SOCK) $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	@mkdir -p $(@D)
@@ -102,6 +109,14 @@ demo:
 	$(Q)tests/demo $(B)
 bench: all $(BENCH) $(B)/tests/lib/ready
 	$(Q)bench/run $(B)
+
+# each for FUZZ_SECONDS, with clang's libFuzzer; the corpus stays in build/fuzz
+FUZZ_SECONDS ?= 60
+build/fuzz/%: tests/fuzz/%.c $(wildcard proto/*.[ch]) | config.mk
+	@mkdir -p $(@D)
+	$(Q)clang -std=gnu11 $(DEFS) -g -O1 -fsanitize=fuzzer,address,undefined -o $@ $< $(wildcard proto/*.c)
+fuzz: $(FUZZ)
+	$(foreach f,$(FUZZ),mkdir -p $(f).corpus && $(f) -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(f). $(f).corpus &&) :
 
 # ---- install ----
 INSTALL = install
@@ -153,5 +168,5 @@ distclean: clean
 	rm -rf autom4te.cache config.mk config.log config.status configure configure~ aclocal.m4 iwsock-*.tar.gz
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all help tests check demo bench install uninstall dist format lint clean distclean
+.PHONY: all help tests check fuzz demo bench install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:
