@@ -29,7 +29,6 @@ PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c) $(wildcard $(addp
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 SOCK := $(patsubst tests/sock/%.c,$(B)/tests/sock/%,$(wildcard tests/sock/*.c))
-TLIB := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
 TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
 BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
@@ -93,15 +92,7 @@ $(SOCK) $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
 $(B)/tests/lib/echoer: STATIC = -static
 
-# The RNIC in the receiver state of vectors.txt section 7, for scripted peers.
-$(B)/tests/iwdut: tests/iwdut.c $(DAEMON) $(B)/libproto.a | config.mk
-	@mkdir -p $(@D)
-	$(call say,TEST,$<)
-	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
-tests/iwdut: $(B)/tests/iwdut
-	$(Q)cp $< $@
-
-tests: all tests/iwdut $(UNIT) $(DTEST) $(SOCK) $(APPS) $(TLIB)
+tests: all $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT)
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
 # installs what is missing, then builds
