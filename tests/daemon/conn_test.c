@@ -559,6 +559,72 @@ static void peer_never_closes(void **state)
 	free(s[1].mem);
 }
 
+/* ---- a hostile peer ---- */
+
+/* Frames of the right length with a plausible header and junk behind it; the CRC is off, so that it is looked at. */
+static size_t junk_fpdu(uint8_t *out, unsigned int *r)
+{
+	size_t len = 2 + (size_t)rand_r(r) % 120, wire = (2 + len + 3) / 4 * 4 + 4;
+
+	for (size_t i = 0; i < wire; i++)
+		out[i] = rand_r(r) % 4 ? 0 : (uint8_t)rand_r(r);
+	out[0] = (uint8_t)(len >> 8);
+	out[1] = (uint8_t)len;
+	if (rand_r(r) % 8) {
+		out[2] = (uint8_t)(rand_r(r) % 4 << 6 | 1);
+		out[3] = (uint8_t)(0x40 | rand_r(r) % 12);
+	}
+	if (rand_r(r) % 2)
+		out[15] = 1;	/* MSN of an untagged header */
+	return wire;
+}
+
+struct patience {
+	const struct side *s;
+	int left;
+};
+
+static bool over_or_idle(void *arg)
+{
+	struct patience *p = arg;
+
+	return p->s->closed || --p->left <= 0;
+}
+
+static void junk_after_startup(void **state)
+{
+	static const uint8_t req[24] = "MPA ID Req Frame\x10\x02\x00\x04\x80\x10\xc0\x10";
+	unsigned int seed = (unsigned int)getpid() * 31u, r = seed, ended = 0;
+
+	print_message("# seed %u\n", seed);
+	conf.crc = false;
+	conf.close_timeout = 100;
+	for (int i = 0; i < 300; i++) {
+		uint8_t out[256], in[64];
+		struct side s;
+
+		respond_to(&s, req, sizeof(req));
+		give_memory(&s, ALL_RIGHTS);
+		post_recv(&s, 0, 64);
+		run_until(is_true, &s.established);
+		for (int k = 0; k < 40 && !s.closed; k++) {
+			if (send(tcp[0], out, junk_fpdu(out, &r), MSG_NOSIGNAL) < 0)
+				break;
+			if (k % 10 == 9)
+				run_until(over_or_idle, (&(struct patience){ &s, 3 }));
+		}
+		ended += s.closed;
+		while (recv(tcp[0], in, sizeof(in), MSG_DONTWAIT) > 0)
+			;
+		if (!s.closed)
+			conn_abort(s.c);
+		close(tcp[0]);
+		free(s.mem);
+		tcp_pair(tcp);
+	}
+	assert_true(ended > 250);
+}
+
 static int group_setup(void **state)
 {
 	log_init(0, 1);
@@ -580,7 +646,7 @@ int main(void)
 		T(silent_peer), T(silent_responder), T(garbage), T(octets_behind_the_request), T(golden_reply_then_no_rtr),
 		T(initiator_sends_rtr), T(no_matching_rtr), T(octets_behind_the_reply), T(reply_of_an_old_responder),
 		T(fin_during_startup), T(unannounced_fin), T(close_answered_in_the_event), T(abort_is_a_reset),
-		T(detach_lingers), T(peer_never_closes),
+		T(detach_lingers), T(peer_never_closes), T(junk_after_startup),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
