@@ -28,7 +28,7 @@ host_end $pid
 nc_server() {
 	local log=$1
 	shift
-	host_exec_iw $S timeout 60 nc "$@" >"$RIG_DIR/nc.got" 2>"$log" &
+	host_exec_iw $S timeout 60 nc "$@" <&0 >"$RIG_DIR/nc.got" 2>"$log" &
 	pid=$!
 	RIG_PIDS+=($pid)
 }

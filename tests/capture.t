@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What is on the wire, as tshark sees it: MPA startup with our private data, every RDMAP operation the stream uses, good CRCs.
+. "$(dirname "$0")/lib/rig.sh"
+rig_need tshark dumpcap python3
+PY=$(python3 -c 'import sys; print(sys.executable)')
+NET=$RIG_TESTS/apps/net.py
+
+# RPC over RDMA and SMB Direct guess that any Send is theirs
+shark() { tshark --disable-protocol rpcordma --disable-protocol smb_direct -r "$pcap" "$@" 2>/dev/null; }
+opcodes() { shark -Y iwarp_ddp_rdmap -T fields -e iwarp_rdma.opcode | tr ',' '\n' | sort | uniq -c; }
+has_op() { # OPCODE NAME
+	local n
+	n=$(awk -v o="$1" '$2 == o { print $1 }' <<<"$ops")
+	at_least "${n:-0}" 1 "$title: $2"
+}
+
+run() {
+	title=$1 pcap=$RIG_DIR/$2.pcap
+	rig_capture 1 "$pcap"
+	ok $? "$title: capturing" || return
+	host_bg_iw 1 server.log "$PY" "$NET" smtp-server :: 7025
+	server=$!
+	host_port 1 7025
+	counts_begin 1 2
+	is "$(host_exec_iw 2 timeout 60 "$PY" "$NET" smtp-client "$(host_addr 1)" 7025 3 2>&1)" "3 mails" "$title: small messages"
+	env IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 2)" IW_TEST_EXPECT=accelerated \
+		IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_PRELOAD_SERVER="$IW_BUILD/libiwsock.so" \
+		IW_TEST_PRELOAD_CLIENT="$IW_BUILD/libiwsock.so" IW_TEST_RUNDIR_SERVER="$(host_dir 1)" \
+		IW_TEST_RUNDIR_CLIENT="$(host_dir 2)" "$IW_BUILD/tests/sock/bulk_sizes" >"$RIG_DIR/bulk.out" 2>&1
+	ok $? "$title: large messages" || tail -n 3 "$RIG_DIR/bulk.out" | sed 's/^/# /'
+	counts_end "$title" 4
+	host_end $server
+	until_true 5 no_streams 1
+	rig_capture_stop
+
+	is "$(shark -Y 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM"' | wc -l)" 4 "$title: an MPA Request with our private data on each connection"
+	is "$(shark -Y 'iwarp_mpa.rep && iwarp_mpa.privatedata contains "RSTM"' | wc -l)" 4 "$title: and an MPA Reply"
+	is "$(shark -Y 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM" && tcp.srcport == 874' | wc -l)" 0 "$title: on the application's own ports"
+	ops=$(opcodes)
+	has_op 0x00 "RDMA Writes"
+	has_op 0x01 "RDMA Read Requests"
+	has_op 0x02 "RDMA Read Responses"
+	has_op 0x03 "Sends"
+	has_op 0x08 "Immediate Data"
+	is "$(awk '$2 == "0x07" { print $1 }' <<<"$ops")" "" "$title: no Terminate"
+	is "$(awk '$2 != "0x00" && $2 != "0x01" && $2 != "0x02" && $2 != "0x03" && $2 != "0x04" && $2 != "0x05" && $2 != "0x06" && $2 != "0x08" && $2 != "0x09"' <<<"$ops")" "" "$title: no other opcode"
+	diag "$(tr '\n' ';' <<<"$ops")"
+	is "$(shark -Y '_ws.malformed || iwarp_mpa.bad_length' | head -n 3)" "" "$title: no malformed frame"
+	crcs=$(shark -Y iwarp_mpa.fpdu -V | grep 'CRC check' | sed 's/.*(\(.*\))/\1/' | sort | uniq -c)
+	is "$(grep -vc 'Good CRC32' <<<"$crcs")" 0 "$title: every CRC is good" || diag "$crcs"
+	at_least "$(awk '/Good CRC32/ { print $1 }' <<<"$crcs")" 50 "$title: CRCs checked"
+	is "$(shark -Y 'tcp.analysis.lost_segment' | wc -l)" 0 "$title: the capture is complete"
+}
+
+rig_up 2
+run "large FPDUs" large
+for h in 1 2; do
+	daemon_stop $h
+	daemon_start $h -o large_fpdu=off
+done
+run "FPDUs of a segment" emss
+at_most "$(shark -Y iwarp_mpa.fpdu -T fields -e iwarp_mpa.ulpdulength | tr ',' '\n' | sort -n | tail -n 1)" 1500 "FPDUs of a segment: none is larger"
+done_testing
