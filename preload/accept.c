@@ -109,7 +109,8 @@ static void listener_register(struct listener *l, int fd)
 	struct iw_ctl_ack r;
 	uint64_t gen;
 
-	if (l->policy_tcp || !iw_ctl_ready())
+	/* a listener that stays plain needs the daemon too: its connections are told there, with the reason */
+	if (!iw_ctl_ready() || l->policy_tcp)
 		return;
 	gen = iw_ctl_gen();
 	if (atomic_load(&l->ctl_gen) == gen)
@@ -140,6 +141,11 @@ void iw_listeners_register(int (*rpc)(void *msg, int fd, void *reply, size_t siz
 	}
 }
 
+static bool unseen(uint32_t w)
+{
+	return iw_word_kind(w) == IW_FD_OTHER && w != IW_OTHER_SEEN;
+}
+
 /* First accept on an fd that we did not see listening: inherited from systemd, inetd or a parent. */
 static struct listener *look_at(int fd, uint32_t w)
 {
@@ -152,7 +158,7 @@ static struct listener *look_at(int fd, uint32_t w)
 	if (IW_SYS(getsockopt, fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0)
 		return NULL;
 	if (!on || !iw_is_tcp(fd)) {
-		if (!w)
+		if (iw_word_kind(w) == IW_FD_OTHER)
 			iw_word_cas(fd, w, IW_OTHER_SEEN);
 		return NULL;
 	}
@@ -189,8 +195,8 @@ void iw_listeners_look(void)
 	if (iw_in_vfork() || !atomic_exchange(&iw_listeners_pending, 0))
 		return;
 	for (int fd = 3; fd < 3 + n; fd++)
-		if (!iw_word(fd))
-			look_at(fd, 0);
+		if (unseen(iw_word(fd)))
+			look_at(fd, iw_word(fd));
 	for (uint32_t i = 0; i < used; i++) {
 		int fd = listeners[i].fd;
 
@@ -331,7 +337,7 @@ static int accept_any(int fd, struct sockaddr *addr, socklen_t *len, int flags, 
 
 	if (atomic_load(&iw_on) && (unsigned int)fd < IW_FD_MAX) {
 		iw_init();
-		if (!l && (!w || iw_word_kind(w) == IW_FD_TCP))
+		if (!l && (unseen(w) || iw_word_kind(w) == IW_FD_TCP))
 			l = look_at(fd, w);
 		if (l) {
 			listener_register(l, fd);
