@@ -4,8 +4,10 @@ import asyncio
 import hashlib
 import os
 import socket
+import subprocess
 import sys
 import threading
+import time
 
 
 def value(i):
@@ -195,6 +197,82 @@ def smtp_client(host, port, mails="20"):
         assert f.read() == b""
         s.close()
     print(mails, "mails")
+
+
+
+PATTERN = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(8192))  # 256 KiB
+
+
+def pong_one(s, first):
+    """The server's half of one connection: read to the end, send it all back; first: say hello before anything."""
+    with s:
+        if first:
+            s.sendall(b"hello\n")
+        data = b""
+        while True:
+            b = s.recv(65536)
+            if not b:
+                break
+            data += b
+        s.sendall(data)
+
+
+def pong_server(host, port, first="0"):
+    l = socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=50)
+    while True:
+        s, _ = l.accept()
+        threading.Thread(target=pong_one, args=(s, int(first)), daemon=True).start()
+
+
+def pong_client(host, port, first="0", hold=""):
+    """Prints "ok MS": all octets came back, and the milliseconds from connect to the end. hold: wait on this FIFO before the end."""
+    t = time.monotonic()
+    s = socket.create_connection((host, int(port)), timeout=20)
+    if int(first):
+        got = b""
+        while len(got) < 6:
+            b = s.recv(6 - len(got))
+            assert b, "end of stream before hello"
+            got += b
+        assert got == b"hello\n", got
+    s.sendall(PATTERN)
+    if hold:
+        with open(hold, encoding="ascii") as f:
+            f.read()
+    s.shutdown(socket.SHUT_WR)
+    data = b""
+    while True:
+        b = s.recv(65536)
+        if not b:
+            break
+        data += b
+    assert data == PATTERN, len(data)
+    s.close()
+    print("ok", int((time.monotonic() - t) * 1000))
+
+
+def inherited(host, port, fifo, first="0"):
+    """
+    Listens, but another process that does not load the library is to accept on the inherited socket. Orders come by the FIFO, a line
+    each: "close" closes our listener, "go" lets the other process accept one connection.
+    """
+    l = socket.create_server((host, int(port)), backlog=50)
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "IWSOCK_RUNDIR")}
+    code = "import socket, sys; sys.path.insert(0, %r); import net; sys.stdin.readline(); l = socket.socket(fileno=%d); net.pong_one(l.accept()[0], %d)"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code % (os.path.dirname(os.path.abspath(__file__)), l.fileno(), int(first))],
+        pass_fds=[l.fileno()],
+        env=env,
+        stdin=subprocess.PIPE,
+    )
+    with open(fifo, encoding="ascii") as f:
+        for line in f:
+            if line == "close\n":
+                l.close()
+            elif line == "go\n":
+                child.stdin.write(b"\n")
+                child.stdin.flush()
+    sys.exit(child.wait())
 
 
 if __name__ == "__main__":
