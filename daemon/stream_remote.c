@@ -2,6 +2,7 @@
 /* A stream over RDMAP: its registrations, MPA startup with our private data, and its ends. */
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -189,6 +190,23 @@ void remote_abort(struct stream *st, int err)
 	remote_end(st);
 }
 
+/*
+ * What the application wrote and nobody will send. A full carrier would keep it asleep in poll(POLLOUT), since a unix socket is not
+ * writable merely because it cannot send. One octet stays: closing with it unread is a reset for programs without the library.
+ */
+static void drop_unsent(int fd)
+{
+	char buf[16384];
+	int have = 0;
+
+	while (!ioctl(fd, FIONREAD, &have) && have > 1) {
+		size_t n = (size_t)have - 1 < sizeof(buf) ? (size_t)have - 1 : sizeof(buf);
+
+		if (recv(fd, buf, n, MSG_DONTWAIT) <= 0)
+			break;
+	}
+}
+
 void remote_reset(struct stream *st, int err)
 {
 	struct stream_remote *r = st->remote;
@@ -205,6 +223,7 @@ void remote_reset(struct stream *st, int err)
 	st->state = STREAM_CLOSING;
 	engine_cancel(&st->d_rx);
 	shutdown(st->d, SHUT_RD);
+	drop_unsent(st->d);
 	pump_queue(st);
 }
 

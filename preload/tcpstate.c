@@ -215,25 +215,23 @@ static bool only_urgent(int fd)
 
 short iw_stream_fix_events(struct iw_stream *s, int fd, short ev)
 {
-	const short in = POLLIN | POLLRDNORM;
+	const short in = POLLIN | POLLRDNORM, all = in | POLLRDHUP | POLLOUT | POLLWRNORM | POLLHUP;
+	bool local = iw_stream_local(s);
 	unsigned int st;
 
 	ev &= ~(POLLWRBAND | POLLRDBAND);
 	if ((ev & POLLPRI) && (ev & in) && !(ev & (POLLHUP | POLLRDHUP)) && only_urgent(fd))
 		ev &= ~in;
-	if (!(ev & (POLLHUP | POLLERR)))
+	/* a recorded reset is one before the daemon has closed its end: it delivers what came before */
+	if (!(ev & (POLLHUP | POLLERR)) && (local || atomic_load(&iw_stream_end(s)->close_state) != IW_CLOSE_RESET))
 		return ev;
 	if (!iw_stream_verify(fd, s))
 		return ev;
 	st = iw_tcp_eval(s, ev);
-	if (st & IW_TCP_RST)
-		return (short)((ev & ~POLLERR) | POLLHUP | (st & IW_TCP_ERR ? POLLERR : 0));
 	ev &= ~POLLERR;
-	if (iw_stream_local(s)) {
-		uint32_t shut = atomic_load(&iw_stream_end(s)->shut);
-
-		if (!(shut & IW_SHUT_WR))
-			ev &= ~POLLHUP;
-	}
+	if (st & IW_TCP_RST)
+		return ev | all | (st & IW_TCP_ERR ? POLLERR : 0);
+	if (local && !(atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR))
+		ev &= ~POLLHUP;
 	return ev;
 }
