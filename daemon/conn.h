@@ -28,7 +28,19 @@ void conn_unwrap(struct conn *c);
 struct rnic_qp *conn_qp(struct conn *c);
 int conn_fd(const struct conn *c);
 
-/* Start as Initiator: peer-to-peer with RTR, IRD/ORD from conf, private data pd. */
+/* How the startup goes, for ULPs other than the ring stream. */
+struct conn_attr {
+	uint8_t rev;			/* Initiator: revision of the Request, 1 or 2 */
+	bool p2p;			/* Initiator: ask for peer-to-peer with RTR. Without, or with revision 1, it has to send first */
+	bool crc, markers;		/* what we ask for; CRCs are off only when neither side asks */
+	uint16_t ird, ord;		/* <= IW_QP_IRD, IW_QP_ORD */
+};
+/* What holds without conn_set_attr(): revision 2, peer-to-peer, the rest from conf. */
+void conn_attr_default(struct conn_attr *a);
+/* Before conn_initiate() or conn_respond(). */
+void conn_set_attr(struct conn *c, const struct conn_attr *a);
+
+/* Start as Initiator with private data pd. */
 int conn_initiate(struct conn *c, const uint8_t *pd, size_t pd_len);
 /* Start as Responder: wait for the Request (startup_timeout). */
 int conn_respond(struct conn *c);

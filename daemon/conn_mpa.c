@@ -48,15 +48,38 @@ static unsigned int min_u(unsigned int a, unsigned int b)
 	return a < b ? a : b;
 }
 
+void conn_attr_default(struct conn_attr *a)
+{
+	*a = (struct conn_attr){
+		.rev = 2, .p2p = true, .crc = conf.crc, .markers = conf.markers,
+		.ird = (uint16_t)min_u(conf.max_ird, IW_QP_IRD), .ord = (uint16_t)min_u(conf.max_ord, IW_QP_ORD),
+	};
+}
+
+void conn_set_attr(struct conn *c, const struct conn_attr *a)
+{
+	c->has_attr = true;
+	c->attr = *a;
+}
+
+static struct conn_attr attr_of(const struct conn *c)
+{
+	struct conn_attr a = c->attr;
+
+	if (!c->has_attr)
+		conn_attr_default(&a);
+	return a;
+}
+
 /* What both frames together settle. Every FPDU of either direction follows from this. */
 static void param_common(const struct conn *c, struct iw_qp_param *p)
 {
 	const struct iw_mpa_frame *mine = c->initiator ? &c->req : &c->rep, *theirs = c->initiator ? &c->rep : &c->req;
+	const struct conn_attr a = attr_of(c);
 
 	*p = (struct iw_qp_param){
 		.initiator = c->initiator, .crc = mine->crc || theirs->crc, .tx_markers = theirs->markers,
-		.rx_markers = mine->markers, .ird = min_u(conf.max_ird, IW_QP_IRD), .ord = min_u(conf.max_ord, IW_QP_ORD),
-		.recv_min = 8,
+		.rx_markers = mine->markers, .ird = a.ird, .ord = a.ord, .recv_min = 8,
 	};
 }
 
@@ -64,6 +87,7 @@ static void param_common(const struct conn *c, struct iw_qp_param *p)
 
 int conn_initiate(struct conn *c, const uint8_t *pd, size_t pd_len)
 {
+	const struct conn_attr a = attr_of(c);
 	int ret;
 
 	if (c->state != CONN_IDLE || pd_len > IW_MPA_PD_MAX - 4)
@@ -71,9 +95,8 @@ int conn_initiate(struct conn *c, const uint8_t *pd, size_t pd_len)
 	conn_prepare(c);
 	c->initiator = true;
 	c->req = (struct iw_mpa_frame){
-		.rev = 2, .markers = conf.markers, .crc = conf.crc, .enhanced = 1, .p2p = 1, .rtr_write = 1, .rtr_read = 1,
-		.ird = (uint16_t)min_u(conf.max_ird, IW_QP_IRD), .ord = (uint16_t)min_u(conf.max_ord, IW_QP_ORD),
-		.pd_len = (uint16_t)pd_len,
+		.rev = a.rev, .markers = a.markers, .crc = a.crc, .enhanced = a.rev >= 2, .p2p = a.p2p, .rtr_write = a.p2p,
+		.rtr_read = a.p2p, .ird = a.ird, .ord = a.ord, .pd_len = (uint16_t)pd_len,
 	};
 	if (pd_len)
 		memcpy(c->req.pd, pd, pd_len);
@@ -92,6 +115,8 @@ static uint8_t reply_settle(struct conn *c, struct iw_qp_param *p)
 	const struct iw_mpa_frame *r = &c->rep;
 	uint8_t code = 0;
 
+	if (!r->enhanced)
+		return 0;
 	if (r->ird != IW_MPA_NONEG)
 		p->ord = (uint16_t)min_u(p->ord, r->ird);
 	if (r->ord != IW_MPA_NONEG && r->ord > p->ird) {
@@ -100,6 +125,8 @@ static uint8_t reply_settle(struct conn *c, struct iw_qp_param *p)
 			code = 6;
 		p->ird = IW_QP_IRD;
 	}
+	if (!c->req.p2p)
+		return code;
 	if (!r->p2p)
 		return code ? code : 7;
 	if (r->rtr_write)
@@ -121,7 +148,7 @@ static void reply_received(struct conn *c)
 		conn_finish(c, false);
 		return;
 	}
-	if (c->rep.rev != c->req.rev || !c->rep.enhanced) {
+	if (c->rep.rev != c->req.rev || c->rep.enhanced != c->req.enhanced) {
 		mpa_bad(c, "the Reply is of another revision than the Request");
 		return;
 	}
@@ -162,8 +189,9 @@ static void reply_make(struct conn *c, struct iw_qp_param *p)
 {
 	const struct iw_mpa_frame *q = &c->req;
 	struct iw_mpa_frame *r = &c->rep;
+	const struct conn_attr a = attr_of(c);
 
-	*r = (struct iw_mpa_frame){ .reply = 1, .rev = q->rev, .markers = conf.markers, .crc = q->crc || conf.crc,
+	*r = (struct iw_mpa_frame){ .reply = 1, .rev = q->rev, .markers = a.markers, .crc = q->crc || a.crc,
 				    .enhanced = q->enhanced };
 	param_common(c, p);
 	if (!q->enhanced)

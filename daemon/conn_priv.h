@@ -53,6 +53,8 @@ struct conn {
 	uint8_t *rx;
 	size_t rx_off, rx_len;		/* not yet consumed: rx[rx_off .. rx_len) */
 
+	bool has_attr;
+	struct conn_attr attr;
 	struct iw_mpa_frame req, rep;	/* as sent or received */
 	uint8_t frame[IW_MPA_FRAME_MAX];
 	size_t frame_len, frame_off;
