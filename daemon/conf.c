@@ -52,7 +52,7 @@ void conf_default(struct conf *c)
 	*c = (struct conf){
 		.control_port = 874, .answer_timeout = 20, .claim_timeout = 200, .negative_ttl = 60, .startup_timeout = 5000,
 		.close_timeout = 5000, .crc = true, .large_fpdu = true, .ring_size = 1 << 20, .inline_max = 512,
-		.srcavail_min = 256 << 10, .max_ird = 16, .max_ord = 16, .max_streams = 16384, .max_memory = UINT64_C(4) << 30,
+		.srcavail_min = 256 << 10, .max_ird = 16, .max_ord = 16, .max_streams = 16384, .max_memory = UINT64_C(64) << 30,
 		.log_level = LOG_INFO,
 	};
 }

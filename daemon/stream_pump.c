@@ -220,5 +220,6 @@ static void pump_hup(struct stream *st, bool error)
 void pump_start(struct stream *st)
 {
 	carrier_poll(st, pump_hup);
+	iw_rs_rx_waiting(&st->remote->rs, true);	/* in carrier mode the reader sleeps in the kernel: an event wakes it */
 	pump_queue(st);
 }
