@@ -8,6 +8,7 @@
 
 #include "cm_priv.h"
 
+#define STUCK_MS 1000u
 #define POLL_MS 2u	/* intents are counters in shared memory: nobody tells when one ends */
 
 static struct list waiting = { &waiting, &waiting };	/* claims that met no offer, but an open intent */
@@ -25,21 +26,23 @@ static unsigned int intents_bucket(unsigned int b, pid_t except, bool give_up)
 		if (!c->proc || (except && c->pid == except))
 			continue;
 		v = atomic_load_explicit(&c->proc->intent[b], memory_order_relaxed);
-		if (!v)
+		if (!v || engine_now_ms() >= c->priv->stuck_until)
 			c->priv->stuck[b] = 0;
 		if (v == c->priv->stuck[b])
 			continue;
 		sum++;
-		if (give_up)
+		if (give_up) {
 			c->priv->stuck[b] = v;
+			c->priv->stuck_until = engine_now_ms() + STUCK_MS;
+		}
 	}
 	return sum;
 }
 
 /*
  * Clients with an open intent for dst. except: the process that claims; while it waits for our answer it cannot offer.
- * give_up: a claim waited for them in vain; they count again when their counters have changed, so that a stopped or
- * hostile process delays one accept, not all.
+ * give_up: a claim waited for them in vain; they count again when their counters have changed, the process offers
+ * something, or STUCK_MS has passed, so that a stopped or hostile process delays an accept now and then, not all.
  */
 unsigned int intents_open(const struct iw_addr *dst, pid_t except, bool give_up)
 {
@@ -76,7 +79,8 @@ static void claim_late(struct timer *t)
 {
 	struct claim *cl = container_of(t, struct claim, timer);
 
-	intents_open(&cl->t.peer, cl->pid, true);
+	if (cl->poll.due)	/* it waited for intents, not for a COMMIT */
+		intents_open(&cl->t.peer, cl->pid, true);
 	claim_no(cl, IW_REASON_TIMEOUT);
 }
 

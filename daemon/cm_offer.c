@@ -148,6 +148,7 @@ int cm_offer(struct client *c, const struct iw_ctl_conn *m, int fd)
 	list_init(&o->hash);
 	list_init(&o->node);
 	list_init(&o->claims);
+	c->priv->stuck_until = 0;
 	o->tcp = fd;
 	o->fd = m->fd;
 	o->conn_id = m->conn_id;

@@ -24,6 +24,7 @@ struct client_priv {
 	struct list grants;
 	unsigned int nreqs, nlisteners, nplain, ngrants;
 	uint32_t stuck[IW_INTENTS];	/* counts that a claim waited for in vain: not waited for again until they change */
+	uint64_t stuck_until;
 };
 extern struct list clients;
 static inline struct client *client_of(struct list *node)

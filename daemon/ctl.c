@@ -16,6 +16,7 @@
 
 #define MAX_FDS		2
 #define MAX_REQS	64u	/* of one client at a time */
+#define MAX_CLIENTS	8192u	/* of one user */
 
 struct conn_client {		/* a client as the control socket knows it */
 	struct client c;
@@ -330,13 +331,25 @@ static void client_recv(struct conn_client *cc)
 	engine_submit(sqe, &cc->recv);
 }
 
+static bool user_may(const struct ucred *cred)
+{
+	unsigned int n = 0;
+
+	list_each(node, nxt, &clients)
+		n += client_of(node)->uid == cred->uid;
+	if (n < MAX_CLIENTS)
+		return true;
+	log_warn("user %u has %u clients; pid %d refused", (unsigned int)cred->uid, n, (int)cred->pid);
+	return false;
+}
+
 static void client_new(int fd)
 {
 	struct conn_client *cc = calloc(1, sizeof(*cc));
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
-	if (!cc || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
+	if (!cc || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !user_may(&cred)) {
 		free(cc);
 		close(fd);
 		return;
@@ -433,6 +446,7 @@ int ctl_start(void)
 		log_err("%s/%s: %s", conf.rundir, IW_CTL_SOCK, strerror(-ret));
 		return ret;
 	}
+	fcntl(ctl.fd, F_SETFL, fcntl(ctl.fd, F_GETFL) & ~O_NONBLOCK);
 	offers_start();
 	ctl_accept();
 	return 0;

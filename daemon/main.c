@@ -168,9 +168,12 @@ static int rundir_make(void)
 
 	if (ret)
 		return ret;
-	if (mkdir(conf.rundir, system_wide() ? 0755 : 0700) && errno != EEXIST) {
-		log_err("%s: %s", conf.rundir, strerror(errno));
-		return -errno;
+	ret = mkdir(conf.rundir, 0700) ? -errno : 0;
+	if (!ret && system_wide() && chmod(conf.rundir, 0755))	/* whatever the umask is */
+		ret = -errno;
+	if (ret && ret != -EEXIST) {
+		log_err("%s: %s", conf.rundir, strerror(-ret));
+		return ret;
 	}
 	snprintf(path, sizeof(path), "%s/lock", conf.rundir);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

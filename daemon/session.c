@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Life of control sessions: the control port, dialling, MPA startup, receive buffers, the end, redialling. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -598,6 +599,8 @@ int session_start(void)
 		bind_explain(-fd);
 		return fd;
 	}
+	/* io_uring waits by itself only on sockets without O_NONBLOCK */
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	port.fd = fd;
 	port_accept();
 	return 0;

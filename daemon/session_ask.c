@@ -164,6 +164,8 @@ void sess_ask(struct sess_ask *q, const struct iw_addr *dst, unsigned int wait_m
 		ask_refuse(q, p->reason);
 		return;
 	}
+	if (p->state == IW_PEER_NEGATIVE && sess_out(p, q->src) && sess_out(p, q->src)->state == SESS_UP)
+		peer_set(p, IW_PEER_POSITIVE, 0, 0);	/* it could not reach us; perhaps now */
 	s = sess_out(p, q->src);
 	if (!s)
 		s = sess_dial(p, q->src, &reason);
@@ -200,6 +202,9 @@ static void hello_answered(struct sess *s, const struct iw_sm *m)
 
 static void lookup_answered(struct sess *s, const struct sess_slot *sl, const struct iw_sm *m)
 {
+	/* They cannot reach us, so nothing to that address can be accelerated; a LISTENER notice comes when they can. */
+	if (!m->yes && m->reason == IW_REASON_PEER_UNTRUSTED)
+		peer_set(s->peer, IW_PEER_NEGATIVE, m->reason, conf.negative_ttl * 1000);
 	if (!m->yes && m->reason != IW_REASON_LISTENER_NOT_REGISTERED)
 		return;		/* not about the listener: ask again next time */
 	port_set(s->known, sl->a.port, true);
@@ -237,6 +242,8 @@ static void listener_notice(struct sess *s, const struct iw_sm *m)
 		return;
 	port_set(s->known, m->a.port, m->yes || m->reason == IW_REASON_LISTENER_GONE);
 	port_set(s->registered, m->a.port, m->yes);
+	if (m->yes && s->peer->state != IW_PEER_POSITIVE)
+		peer_set(s->peer, IW_PEER_POSITIVE, 0, 0);
 	if (m->yes)
 		shun_del(&m->a);
 	else

@@ -56,17 +56,17 @@ static void lookup(struct sess *s, const struct iw_sm *m)
 {
 	enum iw_reason reason;
 	struct their_lookup *l;
+	struct sess *out;
 
 	if (!ip_same(m->a.ip, s->local)) {
 		answer(s, m->seq, false, IW_REASON_TUPLE_UNKNOWN);
 		return;
 	}
-	if (!listener_match(&m->a) || trusted(s) || addr_is_local(s->peer->ip)) {
-		lookup_answer(s, m->seq, &m->a);
-		return;
-	}
-	/* a negative answer of theirs may be old news: they have dialled us now, so dial again */
-	if (!sess_out(s->peer, s->local) && !sess_dial(s->peer, s->local, &reason)) {
+	out = sess_out(s->peer, s->local);
+	if (!out && !peer_negative(s->peer) && !addr_is_local(s->peer->ip))
+		out = sess_dial(s->peer, s->local, &reason);
+	/* wait for a session that is being dialled, but not for one that has kept an application waiting already */
+	if (!listener_match(&m->a) || !out || out->state == SESS_UP || engine_now_ms() - out->started > conf.answer_timeout) {
 		lookup_answer(s, m->seq, &m->a);
 		return;
 	}

@@ -84,13 +84,13 @@ static inline int tcp_connect(uint16_t port)
 /* Waits for READY=1. */
 static inline int daemon_start(void **state)
 {
-	const char *build = getenv("IW_BUILD");
+	const char *build = getenv("IW_BUILD"), *tmp = getenv("TMPDIR");
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	char path[300], port[64], env[200], buf[256] = "";
 	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), fd;
 	struct timeval tv = { .tv_sec = 20 };
 
-	snprintf(d.dir, sizeof(d.dir), "/tmp/iwt-cm.XXXXXX");
+	snprintf(d.dir, sizeof(d.dir), "%s/iwt-cm.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(d.dir));
 	snprintf(d.log, sizeof(d.log), "%s/log", d.dir);
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/notify", d.dir);

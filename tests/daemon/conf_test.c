@@ -32,9 +32,12 @@ static int set(const char *key, const char *value)
 
 static int read_text(const char *text)
 {
-	char path[] = "/tmp/iwt-conf.XXXXXX";
-	int fd = mkstemp(path), ret;
+	const char *tmp = getenv("TMPDIR");
+	char path[300];
+	int fd, ret;
 
+	snprintf(path, sizeof(path), "%s/iwt-conf.XXXXXX", tmp ? tmp : "/tmp");
+	fd = mkstemp(path);
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
