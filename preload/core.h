@@ -27,7 +27,8 @@ void iw_futex_wait(_Atomic uint32_t *v, uint32_t old, unsigned int ms);
 void iw_futex_wake(_Atomic uint32_t *v, int n);
 
 /* ---- words of the fd table ---- */
-#define IW_OTHER_SEEN	(1u << 4)	/* word of an OTHER fd that iw_adopt and accept need not look at again */
+#define IW_OTHER_ADOPTED (1u << 4)	/* word of an OTHER fd that is no carrier: iw_adopt need not look again */
+#define IW_OTHER_SEEN	(3u << 4)	/* nor a listener: accept need not look either */
 static inline uint32_t iw_word(int fd)
 {
 	return (unsigned int)fd < IW_FD_MAX ? atomic_load_explicit(&iw_fdtab[fd], memory_order_acquire) : 0;

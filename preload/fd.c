@@ -35,7 +35,7 @@ static bool let_go(int fd)
 	uint32_t w = iw_word(fd);
 	int saved = errno;
 
-	if (w == IW_OTHER_SEEN) {
+	if (iw_word_kind(w) == IW_FD_OTHER) {
 		iw_word_cas(fd, w, 0);
 		return true;
 	}

@@ -205,7 +205,7 @@ enum iw_fd_kind iw_adopt_slow(int fd)
 		long r0 = get_int(fd, SO_TYPE);
 
 		if (r0 >= 0)	/* not for bad fds: the number may become anything */
-			atomic_compare_exchange_strong(&iw_fdtab[fd], &none, IW_OTHER_SEEN);
+			atomic_compare_exchange_strong(&iw_fdtab[fd], &none, IW_OTHER_ADOPTED);
 		errno = saved;
 		return iw_fd_kind(fd);
 	}
