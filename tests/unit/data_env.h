@@ -119,7 +119,6 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 #include "../../preload/ioctl.c"
 #include "../../preload/names.c"
 #include "../../preload/shutdown.c"
-#include "../../preload/user.c"
 #define begin poll_begin
 #include "../../preload/poll.c"
 #undef begin
