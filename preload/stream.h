@@ -66,7 +66,8 @@ static inline int iw_copy_in(void *dst, const void *user, size_t n)
 {
 	if (n && (intptr_t)user < 4096)
 		return -EFAULT;
-	memcpy(dst, user, n);
+	if (n)
+		memcpy(dst, user, n);
 	return 0;
 }
 
@@ -74,7 +75,8 @@ static inline int iw_copy_out(void *user, const void *src, size_t n)
 {
 	if (n && (intptr_t)user < 4096)
 		return -EFAULT;
-	memcpy(user, src, n);
+	if (n)
+		memcpy(user, src, n);
 	return 0;
 }
 
