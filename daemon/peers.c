@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cm_priv.h"
+#include "session_priv.h"
 
 #define PEERS_MAX	900u	/* the page has room for a few local addresses besides */
 #define LOCALS_MAX	512u
@@ -342,6 +342,14 @@ static void count_stream(void *arg, const struct stream_info *info)
 	c->n += ip_same(info->tuple.peer.ip, c->ip);
 }
 
+static bool has_up(const struct list *sessions)
+{
+	list_each(n, nxt, sessions)
+		if (list_entry(n, struct sess, node)->state == SESS_UP)
+			return true;
+	return false;
+}
+
 void peers_foreach(void (*fn)(void *arg, const struct peer_info *info), void *arg)
 {
 	list_each(n, nxt, &lru) {
@@ -352,8 +360,8 @@ void peers_foreach(void (*fn)(void *arg, const struct peer_info *info), void *ar
 		if (p->state == IW_PEER_NEGATIVE && !peer_negative(p))
 			info.state = IW_PEER_UNKNOWN;
 		memcpy(info.ip, p->ip, 16);
-		info.in = !list_empty(&p->in);
-		info.out = p->state == IW_PEER_POSITIVE;
+		info.in = has_up(&p->in);
+		info.out = has_up(&p->out);
 		stream_foreach(count_stream, &count);
 		info.streams = count.n;
 		fn(arg, &info);

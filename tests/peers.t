@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Daemons find each other: who answers, who reaches back, what is remembered, and what `iwctl check` says of it.
+. "$(dirname "$0")/lib/rig.sh"
+rig_need python3
+rig_up 2
+a=$(host_addr 1)
+
+server='
+import socket
+l = socket.create_server(("", 0)); print(l.getsockname()[1], flush=True)
+while True:
+    c = l.accept()[0]
+    while d := c.recv(65536): c.sendall(d)
+    c.close()
+'
+client='
+import socket, sys, time
+t = time.monotonic(); c = socket.create_connection((sys.argv[1], int(sys.argv[2]))); t = time.monotonic() - t
+c.sendall(b"x" * 5000); n = 0
+while n < 5000: n += len(c.recv(65536))
+c.shutdown(1); assert c.recv(1) == b""
+print("%.0f" % (t * 1000))
+'
+has_port() { read -r port <"$RIG_DIR/server.log"; }
+check() { host_ctl 2 check "$a:$port" >"$RIG_DIR/check" 2>&1; }
+says() { grep -q "$1" "$RIG_DIR/check"; }
+peer_reason() { host_ctl 2 peers --json | json "[r['reason'] for r in d if r['address'] == '$a']"; }
+talk() { host_exec_iw 2 python3 -c "$client" "$a" "$port" >"$RIG_DIR/ms"; }
+accepted() { accel_count 2 client; }
+
+host_bg_iw 1 server.log python3 -c "$server"
+until_true 10 has_port
+until_true 10 check
+ok $? "check: a server with the library will be accelerated" || diag "$(cat "$RIG_DIR/check")"
+n=$(accepted)
+talk
+ok $? "it answers"
+is $(($(accepted) - n)) 1 "and is accelerated"
+port=1 check
+ok $((! $?)) "check: nothing listens on port 1"
+says listener-not-registered
+ok $? "and that is the reason"
+
+# host 2 lets nobody in: host 1 cannot reach back, so it must not act on the word of host 2
+daemon_stop 2 && daemon_start 2 -o allow=127.0.0.0/8
+check
+ok $((! $?)) "check: the server's daemon cannot reach back"
+says peer-untrusted
+ok $? "peer-untrusted is the reason" || diag "$(cat "$RIG_DIR/check")"
+talk
+ok $? "plain TCP works"
+is "$(accepted)" 0 "nothing was accelerated"
+
+# host 1 lets nobody in
+daemon_stop 1 && daemon_start 1 -o allow=127.0.0.0/8
+daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
+check
+ok $((! $?)) "check: the server's daemon refuses this host"
+says peer-refused
+ok $? "peer-refused is the reason" || diag "$(cat "$RIG_DIR/check")"
+talk
+ok $? "plain TCP works"
+
+# no daemon at the server; then there is one again, and both find each other without a wait for the cache
+daemon_stop 1
+daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
+check
+says peer-no-iwarp
+ok $? "peer-no-iwarp is the reason" || diag "$(cat "$RIG_DIR/check")"
+daemon_start 1 -o allow=0.0.0.0/0
+# the server program finds its daemon again when it next accepts
+until_true 20 eval 'talk && check'
+ok $? "a daemon that came back is found"
+n=$(accepted)
+talk
+is $(($(accepted) - n)) 1 "and connections are accelerated again" || diag "$(plain_reasons 2)"
+
+# a daemon that is stopped: neither end waits for it
+kill -STOP "$(daemon_pid 1)"
+rm -f "$RIG_DIR/ms"
+talk &
+t=$!
+until_true 20 [ -s "$RIG_DIR/ms" ]
+ok $? "the server's daemon stands still: the connection works all the same"
+kill -CONT "$(daemon_pid 1)"
+wait $t
+done_testing
