@@ -177,6 +177,8 @@ static void put_stream(struct bus_out *o, const void *row)
 	put_addr(o, "peer", &i->tuple.peer);
 	put_reason(o, i->reason);
 	put(o, "age_ms", "t", now > i->since_ms ? now - i->since_ms : 0);
+	if (i->state == STREAM_LOCAL)	/* the daemon is not in the way of its data, so it does not know */
+		return;
 	put(o, "tx_bytes", "t", i->tx_bytes);
 	put(o, "rx_bytes", "t", i->rx_bytes);
 	put_counts(o, &i->qp);

@@ -36,7 +36,7 @@ int status_main(int argc, char **argv)
 	printf("streams        %llu iwarp, %llu local, %llu pending, %llu closing\n", num(s, "streams_iwarp"),
 	       num(s, "streams_local"), num(s, "streams_pending"), num(s, "streams_closing"));
 	printf("plain TCP      %llu, and %llu relayed after an offer\n", num(s, "plain"), num(s, "streams_relay"));
-	printf("octets         %s sent, %s received by the streams above\n", iwctl_bytes(iwctl_num(s, "tx_bytes"), tx),
+	printf("octets         %s sent, %s received by the streams above; those within the host are not counted\n", iwctl_bytes(iwctl_num(s, "tx_bytes"), tx),
 	       iwctl_bytes(iwctl_num(s, "rx_bytes"), rx));
 	printf("STags          %llu\n", num(s, "stags"));
 	json_decref(s);
