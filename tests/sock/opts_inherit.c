@@ -34,6 +34,7 @@ static void server(void)
 	t_put(&ss, sizeof(ss));
 	fd = t_accept(l);
 	show("accepted", fd);
+	t_sync();
 	want_eof(fd);
 	close(fd);
 }
@@ -49,6 +50,7 @@ static void client(void)
 	ok(connect(fd, (void *)&ss, t_salen(&ss)));
 	expect_transport(fd);
 	show("connected", fd);
+	t_sync();
 	close(fd);
 }
 

@@ -26,6 +26,7 @@ static void server(void)
 	say_poll("peer's FIN", t_until(fd, POLLIN | POLLRDHUP));
 	say_poll("peer's FIN, asked for OUT", t_poll(fd, POLLOUT, 0));
 	say_poll("peer's FIN, asked for nothing", t_poll(fd, 0, 0));
+	t_sync();	/* the client has looked at its own FIN alone */
 	ok(shutdown(fd, SHUT_WR));
 	t_until(fd, POLLHUP);
 	say_poll("both FINs", t_poll(fd, ALL, 0));
@@ -46,6 +47,7 @@ static void client(void)
 	t_sync();
 	ok(shutdown(fd, SHUT_WR));
 	say_poll("own FIN", t_poll(fd, POLLOUT, 0));
+	t_sync();
 	want_eof(fd);
 	close(fd);
 }
