@@ -273,6 +273,26 @@ static void withdraw_or_doom(struct offer *o, enum iw_reason reason)
 		o->doomed = reason;
 }
 
+static void offer_rechecked(struct sess_ask *q, bool yes, enum iw_reason reason)
+{
+	struct offer *o = container_of(q, struct offer, ask);
+
+	if (!yes)
+		withdraw_or_doom(o, reason == IW_REASON_LISTENER_NOT_REGISTERED ? IW_REASON_LISTENER_GONE : reason);
+}
+
+/* The notice may be about a listener that was closed and opened again: ask how it stands now. */
+static void offer_recheck(struct offer *o)
+{
+	if (o->ask.active)
+		return;
+	o->ask.type = IW_SM_LOOKUP;
+	o->ask.a = o->t.peer;
+	memcpy(o->ask.src, o->t.local.ip, 16);
+	o->ask.fn = offer_rechecked;
+	sess_ask(&o->ask, &o->t.peer, conf.answer_timeout);
+}
+
 void offers_withdraw_to(const uint8_t ip[16], uint16_t port, const uint8_t *local_ip, enum iw_reason reason)
 {
 	list_each(n, nxt, &all) {
@@ -280,7 +300,11 @@ void offers_withdraw_to(const uint8_t ip[16], uint16_t port, const uint8_t *loca
 
 		if (!ip_same(o->t.peer.ip, ip) || (port && o->t.peer.port != port))
 			continue;
-		if (!local_ip || ip_same(o->t.local.ip, local_ip))
+		if (local_ip && !ip_same(o->t.local.ip, local_ip))
+			continue;
+		if (reason == IW_REASON_LISTENER_GONE)
+			offer_recheck(o);
+		else
 			withdraw_or_doom(o, reason);
 	}
 }

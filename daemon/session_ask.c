@@ -240,7 +240,8 @@ static void listener_notice(struct sess *s, const struct iw_sm *m)
 {
 	if (!ip_same(m->a.ip, s->peer->ip))
 		return;
-	port_set(s->known, m->a.port, m->yes || m->reason == IW_REASON_LISTENER_GONE);
+	/* "gone" is not remembered: a server that restarts its listener is there again before the next notice */
+	port_set(s->known, m->a.port, m->yes);
 	port_set(s->registered, m->a.port, m->yes);
 	if (m->yes && s->peer->state != IW_PEER_POSITIVE)
 		peer_set(s->peer, IW_PEER_POSITIVE, 0, 0);
