@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pair of applications of this host holds both ends of the carrier; we only have to learn that one of them was closed.
- * An epoll set that we filled while we had the ends does not keep them open, and the kernel takes an end out of it when
- * its last holder closes: then the set has fewer than two entries left (fdinfo lists them). What wakes us is the hang-up
- * that this causes at the other end. When both ends are closed at the same moment there is nobody left to wake us, so the
- * sets are also looked through from time to time. Nothing but our own book-keeping waits for that.
+ * A pair of applications of this host holds both ends of the carrier; we only have to learn that both were closed. Until
+ * then the witness sockets answer for options. An epoll set that we filled while we had the ends does not keep them open,
+ * and the kernel takes an end out of it when its last holder closes (fdinfo lists what is left). What wakes us is the
+ * hang-up that this causes at the other end; the second close wakes nobody, so sets with one end left are looked at every
+ * 100 ms, and all of them from time to time. Nothing but our own book-keeping waits for that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +17,13 @@
 #include "stream_priv.h"
 
 #define SWEEP_MS	2000u
+#define HALF_MS		100u	/* while there are pairs with one end left */
 #define SWEEP_MAX	256u	/* sets looked at per round */
 
 static struct timer sweep_timer;
 static uint64_t sweep_id;	/* where the next round starts */
-static unsigned int nlocal;
+static unsigned int nlocal, nhalf;
+static void sweep(struct timer *t);
 
 int local_prepare(struct stream *st, int a)
 {
@@ -42,8 +44,8 @@ void local_forget(struct stream *st)
 	st->watch = -1;
 }
 
-/* Both ends still open? Without /proc a hang-up has to do. */
-static bool both_open(int watch, bool hup)
+/* Ends still open. Without /proc a hang-up counts as both closed. */
+static unsigned int ends_open(int watch, bool hup)
 {
 	char path[40], text[1024];
 	unsigned int n = 0;
@@ -53,25 +55,35 @@ static bool both_open(int watch, bool hup)
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", watch);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return !hup;
+		return hup ? 0 : 2;
 	len = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	if (len < 0)
-		return !hup;
+		return hup ? 0 : 2;
 	text[len] = 0;
 	for (const char *p = text; (p = strstr(p, "tfd:")); p++)
 		n++;
-	return n == 2;
+	return n;
 }
 
 static void local_check(struct stream *st)
 {
 	struct epoll_event e[2];
 	bool hup = epoll_wait(st->watch, e, 2, 0) > 0;
+	unsigned int n = ends_open(st->watch, hup);
 
-	if (both_open(st->watch, hup))
+	if (n == 2)
 		return;
+	if (n == 1) {
+		nhalf += !st->local_half;
+		st->local_half = true;
+		if (sweep_timer.due > engine_now_ms() + HALF_MS)
+			timer_start(&sweep_timer, HALF_MS, sweep);
+		return;
+	}
 	nlocal--;
+	nhalf -= st->local_half;
+	st->local_half = false;
 	/* the two witnesses know nothing of what the applications said: no FIN, no TIME-WAIT */
 	tcp_reset_on_close(st->end[0].tcp);
 	tcp_reset_on_close(st->end[1].tcp);
@@ -116,7 +128,7 @@ static void sweep(struct timer *t)
 	}
 	sweep_id = st ? stream_id(st) : 0;
 	if (nlocal)
-		timer_start(&sweep_timer, SWEEP_MS, sweep);
+		timer_start(&sweep_timer, nhalf ? HALF_MS : SWEEP_MS, sweep);
 }
 
 int local_start(struct stream *st)

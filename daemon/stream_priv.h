@@ -52,6 +52,7 @@ struct stream {
 
 	int watch;			/* epoll set with both ends of the pair: see stream_local.c */
 	struct op watch_op;
+	bool local_half;		/* one end of the pair is left */
 
 	struct rnic_pd *pd;		/* with `reserved` octets set aside for what may become of the stream */
 	uint64_t reserved;
