@@ -225,6 +225,7 @@ static void signalled(struct op *op, int res, bool more)
 	log_info("stopping on signal %u", sig.info.ssi_signo);
 	sd_notify(0, "STOPPING=1");
 	peers_stop();		/* says dead to the libraries: nothing new comes */
+	ctl_stop();
 	session_stop();
 	timer_stop(&status);
 	timer_start(&farewell, 50, leave);	/* what was closed goes out */
