@@ -59,9 +59,13 @@ $(B)/libproto.a: $(PROTO)
 $(B)/iwarpd: $(B)/daemon/main.o $(DAEMON) $(B)/libproto.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(PROGLD) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) -lm
-$(B)/iwctl: $(IWCTL) $(B)/libproto.a
+# the RNIC is in iwctl too, for rping
+$(B)/libdaemon.a: $(DAEMON)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(B)/iwctl: $(IWCTL) $(B)/libdaemon.a $(B)/libproto.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(PROGLD) -o $@ $^ $(SYSTEMD_LIBS) $(JANSSON_LIBS)
+	$(Q)$(CC) $(PROGLD) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) $(JANSSON_LIBS) -lm
 $(B)/libiwsock.so: $(PRELOAD) preload/libiwsock.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,nodelete,-z,now,-z,relro -Wl,-Bsymbolic-functions -Wl,--version-script=preload/libiwsock.map -Wl,-soname,libiwsock.so -o $@ $(PRELOAD) -ldl

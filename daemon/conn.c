@@ -20,6 +20,7 @@ static struct {
 	struct conn_txbuf *free;
 	unsigned int nfree;
 } pool;
+static unsigned int nconns;
 
 static void conn_work(struct work *w);
 static void conn_send(struct conn *c);
@@ -68,6 +69,7 @@ static void conn_free(struct conn *c)
 	rnic_qp_destroy(c->qp);
 	munmap(c->rx, CONN_RX_LEN);
 	free(c);
+	nconns--;
 }
 
 void conn_fail(struct conn *c, int err)
@@ -455,6 +457,7 @@ int conn_create(int fd, struct rnic_pd *pd, const struct conn_ops *ops, void *ct
 	c->fd = fd;
 	c->ops = ops;
 	c->ctx = ctx;
+	nconns++;
 	*out = c;
 	return 0;
 err_rx:
@@ -478,6 +481,11 @@ struct rnic_qp *conn_qp(struct conn *c)
 int conn_fd(const struct conn *c)
 {
 	return c->fd;
+}
+
+unsigned int conn_count(void)
+{
+	return nconns;
 }
 
 const struct iw_qp_stat *conn_stat(struct conn *c)

@@ -58,6 +58,7 @@ void conn_abort(struct conn *c);
 /* No callback comes any more; the conn lingers (Terminate, FIN) and frees itself. */
 void conn_detach(struct conn *c);
 
+unsigned int conn_count(void);	/* endpoints that are not freed yet: some linger */
 const struct iw_qp_stat *conn_stat(struct conn *c);
 
 #endif

@@ -10,6 +10,8 @@
 
 struct iwctl iwctl;
 
+#define OWN "-c|-s ..."	/* has options of its own: everything behind its name is its */
+
 static const struct command {
 	const char *name, *args, *what;
 	int (*run)(int argc, char **argv);
@@ -23,6 +25,7 @@ static const struct command {
 	{ "listeners", "", "listening sockets that programs registered", listeners_main },
 	{ "reasons", "", "the table of reasons with counts", reasons_main },
 	{ "check-policy", "FILE", "check an iwsock.conf", check_policy_main },
+	{ "rping", OWN, "ping over RDMA, as rdma-core's rping; needs no daemon; see iwctl rping --help", rping_main },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -39,6 +42,39 @@ static void help(FILE *f)
 	      "\nExit code: 0 yes, 1 no, 2 usage, 3 no daemon, 4 failed. See iwctl(8).\n", f);
 }
 
+/* The sub-command if it takes options of its own: ours must not be looked for behind it. */
+static const struct command *own_options(int argc, char **argv, const struct option *options)
+{
+	const struct command *cmd = NULL;
+
+	opterr = 0;
+	while (getopt_long(argc, argv, "+jr:sVh", options, NULL) != -1)
+		;
+	for (size_t i = 0; optind < argc && i < COMMANDS; i++)
+		if (!strcmp(commands[i].args, OWN) && !strcmp(argv[optind], commands[i].name))
+			cmd = &commands[i];
+	opterr = 1;
+	return cmd;
+}
+
+static int options_read(int argc, char **argv, const char *letters, const struct option *options)
+{
+	int c;
+
+	optind = 0;
+	while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+		switch (c) {
+		case 'j': iwctl.json = true; break;
+		case 'r': iwctl.run_dir = optarg; break;
+		case 's': iwctl.system = true; break;
+		case 'V': puts("iwctl " IWSOCK_VERSION); exit(IWCTL_OK);
+		case 'h': help(stdout); exit(IWCTL_OK);
+		default: help(stderr); return IWCTL_USAGE;
+		}
+	}
+	return IWCTL_OK;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -47,19 +83,13 @@ int main(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
 	};
 	const char *no_color = getenv("NO_COLOR");
-	int c;
+	const struct command *own = own_options(argc, argv, options);
 
 	iwctl.colour = isatty(STDOUT_FILENO) && !(no_color && *no_color);
-	while ((c = getopt_long(argc, argv, "jr:sVh", options, NULL)) != -1) {
-		switch (c) {
-		case 'j': iwctl.json = true; break;
-		case 'r': iwctl.run_dir = optarg; break;
-		case 's': iwctl.system = true; break;
-		case 'V': puts("iwctl " IWSOCK_VERSION); return IWCTL_OK;
-		case 'h': help(stdout); return IWCTL_OK;
-		default: help(stderr); return IWCTL_USAGE;
-		}
-	}
+	if (options_read(argc, argv, own ? "+jr:sVh" : "jr:sVh", options))
+		return IWCTL_USAGE;
+	if (own)
+		return own->run(argc - optind, argv + optind);
 	if (optind == argc) {
 		help(stderr);
 		return IWCTL_USAGE;

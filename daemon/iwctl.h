@@ -31,6 +31,7 @@ int stags_main(int argc, char **argv);
 int listeners_main(int argc, char **argv);
 int reasons_main(int argc, char **argv);
 int check_policy_main(int argc, char **argv);
+int rping_main(int argc, char **argv);
 
 /* ---- iwctl_bus.c: ask the daemon. Errors are printed; the result is an exit code. ---- */
 int iwctl_query(const char *method, json_t **out);

@@ -18,6 +18,7 @@
 
 static int max_level = LOG_INFO;
 static bool to_journal;
+static const char *program = "iwarpd";
 
 static struct site {
 	const char *file;
@@ -42,6 +43,11 @@ void log_init(int level, int force_stderr)
 	to_journal = !force_stderr && stderr_is_journal();
 }
 
+void log_name(const char *name)
+{
+	program = name;
+}
+
 static uint64_t now_ms(void)
 {
 	struct timespec ts;
@@ -58,11 +64,11 @@ static void emit(int level, const char *file, int line, const char *text)
 	char where[32];
 
 	if (!to_journal) {
-		fprintf(stderr, "iwarpd: %s: %s\n", names[level & 7], text);
+		fprintf(stderr, "%s: %s: %s\n", program, names[level & 7], text);
 		return;
 	}
 	snprintf(where, sizeof(where), "CODE_LINE=%d", line);
-	sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", level & 7, "SYSLOG_IDENTIFIER=iwarpd", "CODE_FILE=%s", file, "%s", where, NULL);
+	sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", level & 7, "SYSLOG_IDENTIFIER=%s", program, "CODE_FILE=%s", file, "%s", where, NULL);
 }
 
 /* True when this call site may write now; *dropped is what it could not write before. */

@@ -6,6 +6,7 @@
 #include <syslog.h>
 
 void log_init(int max_level, int force_stderr);
+void log_name(const char *name);	/* what lines begin with; "iwarpd" if not called */
 void log_write(int level, const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 #define log_err(...)	log_write(LOG_ERR, __FILE__, __LINE__, __VA_ARGS__)

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One connection of rdma-core's rping protocol, either role. A ping: the client tells where its text is (STag, TO, length, in a Send),
+ * the server fetches it by RDMA Read and says go on, the client tells where it wants it back, the server puts it there by RDMA Write
+ * and says done.
+ */
+#include "iwctl_rping.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../proto/wire.h"
+#include "conf.h"
+#include "conn.h"
+#include "iwctl.h"
+
+#define ALPHABET_FIRST	'A'
+#define ALPHABET_LAST	'z'
+#define NRECV		2u
+#define NUDGE_MS	250u	/* see on_nudge() */
+
+/* The message: where a buffer is. The server's two messages carry one too, which nobody looks at. */
+struct rping_info {
+	uint64_t to;
+	uint32_t stag, size;
+} __attribute__((packed));
+static_assert(sizeof(struct rping_info) == 16, "rping_info");
+
+enum state {
+	STARTUP,
+	WAIT_READ,		/* client: the source is advertised, the server reads */
+	WAIT_WRITE,		/* client: the sink is advertised, the server writes */
+	WAIT_SOURCE,		/* server: between two pings */
+	READING,		/* server: our RDMA Read is on its way */
+	WAIT_SINK,		/* server: told the client to go on */
+	ENDING,
+};
+static const char *const state_names[] = {
+	"the MPA startup", "the server's RDMA Read", "the server's RDMA Write", "the next ping", "the response to our RDMA Read",
+	"the client's sink", "the end",
+};
+
+enum wr { WR_SEND = 1, WR_READ, WR_WRITE, WR_RECV };
+
+struct rping_peer {
+	const struct rping_opts *o;
+	void (*done)(const struct rping_result *res);
+	struct conn *conn;
+	struct rnic_pd *pd;
+	struct timer timer, nudge;
+	enum state state;
+	bool failed;
+	uint32_t ping;			/* number of the current one */
+	uint64_t start_us;
+	struct rping_result res;
+
+	uint8_t *mem;			/* text | back | receive buffers */
+	size_t mem_len;
+	uint8_t *text, *back, *recv;
+	struct rnic_mr *text_mr, *back_mr, *recv_mr;
+};
+
+void rping_pattern(uint8_t *p, uint32_t size, uint32_t n)
+{
+	const unsigned int letters = ALPHABET_LAST - ALPHABET_FIRST + 1;
+	uint32_t i = (uint32_t)snprintf((char *)p, size, "rdma-ping-%u: ", n);
+	uint32_t c = n % letters;
+
+	for (; i < size; i++, c = (c + 1) % letters)
+		p[i] = (uint8_t)(ALPHABET_FIRST + c);
+	p[size - 1] = 0;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* ---- the end ---- */
+
+static void peer_free(struct rping_peer *r)
+{
+	timer_stop(&r->timer);
+	timer_stop(&r->nudge);
+	/* the conn lingers on, its memory does not */
+	rnic_mr_dereg(r->text_mr);
+	rnic_mr_dereg(r->back_mr);
+	rnic_mr_dereg(r->recv_mr);
+	rnic_pd_put(r->pd);
+	if (r->mem)
+		munmap(r->mem, r->mem_len);
+	free(r);
+}
+
+static void __attribute__((format(printf, 2, 3))) peer_fail(struct rping_peer *r, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	if (!r->failed) {
+		va_start(ap, fmt);
+		vsnprintf(text, sizeof(text), fmt, ap);
+		va_end(ap);
+		iwctl_error("rping: %s", text);
+	}
+	r->failed = true;
+	r->state = ENDING;
+	conn_close(r->conn);
+}
+
+static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+{
+	struct rping_peer *r = ctx;
+	const struct iw_term *t = &rnic_qp_state(conn_qp(r->conn))->term;
+	void (*done)(const struct rping_result *res) = r->done;
+	struct rping_result res;
+
+	if (err == ECONNREFUSED)
+		peer_fail(r, "the other side rejected the connection (MPA Reply with R)");
+	else if (err && r->state == STARTUP)
+		peer_fail(r, "the MPA startup failed: %s", strerror(err));
+	else if (err == EPROTO)
+		peer_fail(r, "ping %u ended in a Terminate while waiting for %s: %s", r->ping, state_names[r->state],
+			  iw_term_text(t->layer, t->etype, t->code));
+	else if (err && r->state != ENDING)
+		peer_fail(r, "%s while waiting for %s of ping %u", strerror(err), state_names[r->state], r->ping);
+	r->res.ok = !r->failed;
+	r->res.us = now_us() - r->start_us;
+	res = r->res;
+	peer_free(r);
+	done(&res);
+}
+
+static void on_timeout(struct timer *t)
+{
+	struct rping_peer *r = container_of(t, struct rping_peer, timer);
+
+	peer_fail(r, "no answer within %u s while waiting for %s of ping %u", r->o->timeout, state_names[r->state], r->ping);
+}
+
+/* ---- posting ---- */
+
+static void post(struct rping_peer *r, const struct iw_wr *wr)
+{
+	int ret = iw_qp_post_send(rnic_qp_state(conn_qp(r->conn)), wr);
+
+	if (ret)
+		peer_fail(r, "cannot post: %s", strerror(-ret));
+	else
+		conn_kick(r->conn);
+}
+
+static void post_info(struct rping_peer *r, const struct rnic_mr *mr, uint32_t size)
+{
+	struct rping_info info = { htobe64(rnic_mr_to(mr)), htobe32(rnic_mr_stag(mr)), htobe32(size) };
+	struct iw_wr wr = { .wr_id = WR_SEND, .op = IW_WR_SEND, .flags = IW_WR_INLINE | IW_WR_QUIET, .inl_len = sizeof(info) };
+
+	memcpy(wr.inl, &info, sizeof(info));
+	post(r, &wr);
+}
+
+static void post_rdma(struct rping_peer *r, uint8_t op, uint64_t wr_id, const struct rping_info *at, uint32_t len)
+{
+	struct iw_wr wr = {
+		.wr_id = wr_id, .op = op, .flags = op == IW_WR_WRITE ? IW_WR_QUIET : 0, .nsge = 1, .rstag = be32toh(at->stag),
+		.rto = be64toh(at->to), .sge[0] = { .to = rnic_mr_to(r->text_mr), .stag = rnic_mr_stag(r->text_mr), .len = len },
+	};
+
+	post(r, &wr);
+}
+
+static int post_recv(struct rping_peer *r, uint64_t i)
+{
+	struct iw_sge sge = { .to = rnic_mr_to(r->recv_mr) + i * sizeof(struct rping_info), .stag = rnic_mr_stag(r->recv_mr),
+			      .len = sizeof(struct rping_info) };
+
+	return iw_qp_post_recv(rnic_qp_state(conn_qp(r->conn)), WR_RECV + i, &sge);
+}
+
+/*
+ * Linux siw as Responder overlooks what comes between its Reply and the moment its queue pair listens to the socket, until something
+ * else comes. A Write of no octets is that, and nothing to everybody else (RFC 5041 5.2).
+ */
+static void on_nudge(struct timer *t)
+{
+	struct rping_peer *r = container_of(t, struct rping_peer, nudge);
+	struct iw_wr wr = { .wr_id = WR_WRITE, .op = IW_WR_WRITE, .flags = IW_WR_QUIET };
+
+	if (r->ping || r->state != WAIT_READ)
+		return;
+	post(r, &wr);
+	timer_start(t, NUDGE_MS, on_nudge);
+}
+
+/* ---- client ---- */
+
+static void wait_for(struct rping_peer *r, enum state st)
+{
+	if (r->failed)
+		return;
+	r->state = st;
+	timer_start(&r->timer, r->o->timeout * 1000, on_timeout);
+}
+
+static void ping_begin(struct rping_peer *r)
+{
+	if (r->o->count && r->ping == r->o->count) {
+		timer_stop(&r->timer);
+		r->state = ENDING;
+		conn_close(r->conn);
+		return;
+	}
+	rping_pattern(r->text, r->o->size, r->ping);
+	memset(r->back, 0, r->o->size);
+	post_info(r, r->text_mr, r->o->size);
+	wait_for(r, WAIT_READ);
+	if (!r->ping)
+		timer_start(&r->nudge, NUDGE_MS, on_nudge);
+}
+
+static void show(const struct rping_peer *r, const char *who, const uint8_t *text, uint32_t size)
+{
+	if (r->o->verbose && !iwctl.json)
+		printf("%sping data: %.*s\n", who, (int)size, (const char *)text);
+}
+
+static void ping_end(struct rping_peer *r)
+{
+	uint32_t i;
+
+	if (r->o->validate && memcmp(r->text, r->back, r->o->size)) {
+		for (i = 0; r->text[i] == r->back[i]; i++)
+			;
+		peer_fail(r, "ping %u came back changed: octet %u is 0x%02x, was 0x%02x", r->ping, i, r->back[i], r->text[i]);
+		return;
+	}
+	show(r, "", r->back, r->o->size);
+	r->res.octets += r->o->size;
+	r->res.pings = ++r->ping;
+	ping_begin(r);
+}
+
+static void client_message(struct rping_peer *r)
+{
+	switch (r->state) {
+	case WAIT_READ:
+		post_info(r, r->back_mr, r->o->size);
+		wait_for(r, WAIT_WRITE);
+		break;
+	case WAIT_WRITE:
+		ping_end(r);
+		break;
+	case ENDING:
+		break;
+	default:
+		peer_fail(r, "a message came that nobody waited for");
+	}
+}
+
+/* ---- server ---- */
+
+static void server_message(struct rping_peer *r, const struct rping_info *info)
+{
+	uint32_t size = be32toh(info->size);
+
+	if (r->state == WAIT_SOURCE && size && size <= r->o->size) {
+		r->res.octets += size;
+		r->state = READING;
+		post_rdma(r, IW_WR_READ, WR_READ, info, size);
+	} else if (r->state == WAIT_SOURCE) {
+		peer_fail(r, "the client has %u octets, this server room for %u: see --size", size, r->o->size);
+	} else if (r->state == WAIT_SINK) {
+		uint32_t len = (uint32_t)strnlen((char *)r->text, r->o->size) + 1;	/* the text with its NUL */
+
+		post_rdma(r, IW_WR_WRITE, WR_WRITE, info, len < size ? len : size);
+		post_info(r, r->text_mr, size);
+		r->res.pings = ++r->ping;
+		if (r->failed)
+			return;
+		r->state = WAIT_SOURCE;
+		if (r->o->count && r->ping == r->o->count) {
+			r->state = ENDING;
+			conn_close(r->conn);
+		}
+	} else if (r->state != ENDING) {
+		peer_fail(r, "the client sent a message out of turn");
+	}
+}
+
+static bool text_good(struct rping_peer *r, uint32_t size)
+{
+	rping_pattern(r->back, size, r->ping);
+	return !memcmp(r->back, r->text, size);
+}
+
+static void server_read(struct rping_peer *r, uint32_t len)
+{
+	if (r->o->validate && !text_good(r, len)) {
+		peer_fail(r, "what was read from the client is not the text of ping %u", r->ping);
+		return;
+	}
+	/* the text is printed and sent back as a string */
+	r->text[len - 1] = 0;
+	show(r, "server ", r->text, len);
+	r->state = WAIT_SINK;
+	post_info(r, r->text_mr, len);
+}
+
+/* ---- what the connection tells ---- */
+
+static void on_recv(struct rping_peer *r, const struct iw_cqe *cqe)
+{
+	struct rping_info info;
+
+	if (cqe->has_imm || cqe->len != sizeof(info)) {
+		peer_fail(r, "a message of %u octets came; rping's have %zu", cqe->len, sizeof(info));
+		return;
+	}
+	memcpy(&info, r->recv + (cqe->wr_id - WR_RECV) * sizeof(info), sizeof(info));
+	if (post_recv(r, cqe->wr_id - WR_RECV)) {
+		peer_fail(r, "cannot post a receive");
+		return;
+	}
+	if (r->o->server)
+		server_message(r, &info);
+	else
+		client_message(r);
+}
+
+static void on_complete(void *ctx, const struct iw_cqe *cqe)
+{
+	struct rping_peer *r = ctx;
+
+	if (cqe->status != IW_WC_OK || r->failed)
+		return;		/* why is told by event() and closed() */
+	if (cqe->op == IW_WR_RECV)
+		on_recv(r, cqe);
+	else if (cqe->op == IW_WR_READ)
+		server_read(r, cqe->len);
+}
+
+static void on_event(void *ctx, enum iw_qp_event ev)
+{
+	struct rping_peer *r = ctx;
+
+	if (ev != IW_QP_EV_EOF)
+		return;
+	/* a client without a count always finds out in the middle of a ping */
+	if (r->state != ENDING && r->state != WAIT_SOURCE && !(r->state == WAIT_READ && !r->o->count))
+		peer_fail(r, "the other side closed the connection while we waited for %s of ping %u", state_names[r->state], r->ping);
+	r->state = ENDING;
+	conn_close(r->conn);
+}
+
+static void on_request(void *ctx, const struct iw_mpa_frame *req)
+{
+	struct rping_peer *r = ctx;
+	int ret = conn_accept(r->conn, NULL, 0);
+
+	if (ret)
+		peer_fail(r, "cannot accept: %s", strerror(-ret));
+}
+
+static void on_established(void *ctx, const struct iw_mpa_frame *frame)
+{
+	struct rping_peer *r = ctx;
+
+	r->res.crc = rnic_qp_state(conn_qp(r->conn))->param.crc;
+	r->res.p2p = frame->p2p;
+	r->start_us = now_us();
+	if (r->o->server)
+		r->state = WAIT_SOURCE;
+	else
+		ping_begin(r);
+}
+
+static const struct conn_ops peer_ops = {
+	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
+};
+
+/* ---- start ---- */
+
+/* Text: what is read from remote (client), or where a Read puts it and a Write takes it (server). Back: the client's sink. */
+static int peer_memory(struct rping_peer *r)
+{
+	unsigned int text = r->o->server ? IW_ACCESS_READ_SINK | IW_ACCESS_LOCAL_READ : IW_ACCESS_REMOTE_READ;
+	struct rnic_qp *scope = conn_qp(r->conn);
+	size_t size = r->o->size;
+	int ret;
+
+	r->mem_len = 2 * size + NRECV * sizeof(struct rping_info);
+	r->mem = mmap(NULL, r->mem_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (r->mem == MAP_FAILED) {
+		r->mem = NULL;
+		return -ENOMEM;
+	}
+	r->text = r->mem;
+	r->back = r->mem + size;
+	r->recv = r->mem + 2 * size;
+	ret = rnic_mr_reg(r->pd, scope, r->text, size, 0, text, &r->text_mr);
+	if (!ret && !r->o->server)
+		ret = rnic_mr_reg(r->pd, scope, r->back, size, 0, IW_ACCESS_REMOTE_WRITE, &r->back_mr);
+	if (!ret)
+		ret = rnic_mr_reg(r->pd, scope, r->recv, NRECV * sizeof(struct rping_info), 0, IW_ACCESS_LOCAL_WRITE, &r->recv_mr);
+	for (unsigned int i = 0; !ret && i < NRECV; i++)
+		ret = post_recv(r, i);
+	return ret;
+}
+
+int rping_peer_start(int fd, const struct rping_opts *o, void (*done)(const struct rping_result *res))
+{
+	struct rping_peer *r = calloc(1, sizeof(*r));
+	struct conn_attr a;
+	int ret = -ENOMEM;
+
+	if (!r || !(r->pd = rnic_pd_get(getuid())))
+		goto err;
+	r->o = o;
+	r->done = done;
+	r->start_us = now_us();
+	ret = conn_create(fd, r->pd, &peer_ops, r, &r->conn);
+	if (ret)
+		goto err;
+	ret = peer_memory(r);
+	if (ret)
+		goto err_conn;
+	a = (struct conn_attr){ .rev = (uint8_t)o->rev, .p2p = o->p2p, .crc = o->crc, .markers = o->markers, .ird = 1, .ord = 1 };
+	conn_set_attr(r->conn, &a);
+	ret = o->server ? conn_respond(r->conn) : conn_initiate(r->conn, NULL, 0);
+	if (!ret)
+		return 0;
+err_conn:
+	conn_abort(r->conn);
+	peer_free(r);
+	return ret;
+err:
+	close(fd);
+	if (r)
+		peer_free(r);
+	return ret;
+}
