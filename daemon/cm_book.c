@@ -197,7 +197,8 @@ void refused_add(const struct tuple *t, enum iw_reason reason)
 
 	refused[i].t = *t;
 	refused[i].reason = reason;
-	refused[i].expires = engine_now_ms() + REFUSED_MS;
+	/* a late claim is to be recognized as long as its listener is left alone */
+	refused[i].expires = engine_now_ms() + (reason == IW_REASON_UNCLAIMED ? conf.negative_ttl * UINT64_C(1000) : REFUSED_MS);
 }
 
 enum iw_reason refused_find(const struct tuple *t)

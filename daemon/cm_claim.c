@@ -111,6 +111,8 @@ static void claim_look(struct claim *cl)
 
 	if (reason) {
 		claim_cancel(cl);
+		if (reason == IW_REASON_UNCLAIMED)	/* so it does claim, only late: new connections may try again */
+			shun_del(&cl->t.peer);
 		cl->fn(cl, NULL, reason);
 	} else if (o && o->state == OFFER_HELD) {
 		claim_cancel(cl);
@@ -283,6 +285,50 @@ static enum iw_reason server_check(struct server_claim *s)
 	return sock_state(s->tcp) == TCP_ESTABLISHED && sock_unused(s->tcp) ? IW_REASON_ACCELERATED : IW_REASON_TUPLE_UNKNOWN;
 }
 
+/* A claim whose answer is known to be no, so that the client's daemon learns that this server claims. */
+struct late_claim {
+	struct claim local;
+	struct sess_ask remote;
+	struct tuple t;
+};
+
+static void late_local(struct claim *cl, struct offer *o, enum iw_reason reason)
+{
+	if (o)
+		offer_withdraw(o, IW_REASON_NOT_MPA);
+	free(container_of(cl, struct late_claim, local));
+}
+
+static void late_remote(struct sess_ask *q, bool yes, enum iw_reason reason)
+{
+	struct late_claim *l = container_of(q, struct late_claim, remote);
+
+	if (yes)
+		sess_confirm(&l->t, false, IW_REASON_NOT_MPA);
+	free(l);
+}
+
+static void claim_is_late(const struct tuple *t)
+{
+	struct late_claim *l = calloc(1, sizeof(*l));
+	struct peer *p = peer_find(t->peer.ip);
+
+	if (!l)
+		return;
+	l->t = *t;
+	if (addr_is_local(t->peer.ip)) {
+		l->local.t = tuple_mirror(t);
+		l->local.fn = late_local;
+		claim_ask(&l->local, conf.answer_timeout);
+	} else if (p && p->state == IW_PEER_POSITIVE) {
+		l->remote = (struct sess_ask){ .type = IW_SM_CLAIM, .a = t->local, .b = t->peer, .fn = late_remote };
+		memcpy(l->remote.src, t->local.ip, 16);
+		sess_ask(&l->remote, &t->peer, conf.answer_timeout);
+	} else {
+		free(l);
+	}
+}
+
 int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd)
 {
 	struct server_claim *s = calloc(1, sizeof(*s));
@@ -300,6 +346,8 @@ int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd)
 	s->owner = (struct stream_owner){ .pid = c->pid, .uid = c->uid, .fd = m->fd, .program = s->program };
 	reason = server_check(s);
 	if (reason) {
+		if (reason == IW_REASON_TUPLE_UNKNOWN)
+			claim_is_late(&s->t);
 		server_plain(s, reason);
 		return 0;
 	}
