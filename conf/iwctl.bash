@@ -3,7 +3,7 @@
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="status streams why check peers stags listeners reasons check-policy"
+	local commands="status streams why check peers stags listeners reasons check-policy rping"
 	local word found=
 
 	case $prev in
