@@ -11,10 +11,12 @@
 # remote6	accelerated, two hosts, IPv6 where the program leaves the choice
 # tcp		library and daemons, and a policy that says tcp
 # nodaemon	library without daemons
+# half-client, half-server	library in the client only, and in the server only
+# relay		the server accepts behind the library's back: nobody claims, and what was held goes on as plain TCP
 # killed-server, killed-client	kill_*.c: the daemon of that side is killed on the way
 . "$(dirname "$0")/lib/rig.sh"
 
-modes="plain wire local remote remote6 tcp nodaemon killed-server killed-client"
+modes="plain wire local remote remote6 tcp nodaemon half-client half-server relay killed-server killed-client"
 [ "${1-}" = -m ] && { modes=$2; shift 2; }
 case " $modes " in *" "[^pw]*) ;; *) RIG_NO_DAEMON=1 ;; esac
 rig_need
@@ -40,11 +42,14 @@ run() {
 	case $mode in
 	remote6 | plain6) env+=(IW_TEST_FAMILY=6) ;;
 	tcp) env+=(IWSOCK_CONF="$RIG_DIR/tcp.conf") ;;
+	relay) env+=(IW_TEST_RAW_ACCEPT=1 IW_TEST_EXPECT=) ;;
 	killed-server) env+=(IW_TEST_KILL="$(daemon_pid 1)") ;;
 	killed-client) env+=(IW_TEST_KILL="$(daemon_pid $((1 + two)))") ;;
 	esac
 	case $mode in
 	plain | plain6 | wire) ;;
+	half-client) env+=(IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_CLIENT="$(host_dir 2)") ;;
+	half-server) env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_RUNDIR_SERVER="$(host_dir 1)") ;;
 	nodaemon)
 		env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_SERVER="$RIG_DIR/none"
 			IW_TEST_RUNDIR_CLIENT="$RIG_DIR/none") ;;
@@ -121,11 +126,25 @@ for prog in "${progs[@]}"; do
 	[ -e "$RIG_DIR/$prog.want" ] || case " $modes " in *" plain "*) ;; *) run plain "$prog" "$RIG_DIR/$prog.want" ;; esac
 	for mode in $modes; do
 		case $mode in
-		killed*) ;;
+		killed* | relay) ;;
 		*) one "$mode" "$prog" ;;
 		esac
 	done
 done
+case " $modes " in *" relay "*)
+	RIG_OPTS=()
+	RIG_DAEMON_OPTS="$RIG_DAEMON_OPTS -o claim_timeout=50"
+	restart_daemons
+	for prog in "${progs[@]}"; do
+		case $prog in kill_*) continue ;; esac
+		[ -e "$RIG_DIR/$prog.want" ] || run plain "$prog" "$RIG_DIR/$prog.want"
+		one relay "$prog"
+	done
+	at_least "$(host_ctl 2 reasons --json | json "sum(r['as_client'] for r in d if r['reason'] in ('unclaimed', 'not-mpa'))")" 1 \
+		"relay: connections were handed back"
+	diag "relay: $(plain_reasons 2)"
+	;;
+esac
 for prog in "${progs[@]}"; do
 	case $prog in
 	kill_local) ms=killed-client ;;
