@@ -41,7 +41,8 @@ help:
 	@echo 'make            build into $(B): iwarpd, iwctl, libiwsock.so'
 	@echo 'make demo       two hosts out of network namespaces: redis and iperf3, plain and over iWARP (root)'
 	@echo 'make check      all tests (those that make hosts need root); SAN=address,undefined or SAN=thread'
-	@echo 'make fuzz       FUZZ_SECONDS=60 for each fuzzer (clang)'
+	@echo 'make check-interop  against the Linux kernel'\''s siw in a guest that it builds and boots (root)'
+	@echo 'make fuzz       T=60 seconds for each fuzzer (clang)'
 	@echo 'make bench      pairs against plain TCP (root)'
 	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
 	@echo 'make dist clean distclean format lint'
@@ -96,6 +97,19 @@ $(SOCK) $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
 $(B)/tests/lib/echoer: STATIC = -static
 
+# our end of the talks with Linux siw, and the verbs end, which runs in the guest of tests/interop/guest
+INTEROP := $(B)/tests/interop/peer $(B)/tests/interop/iwerr
+$(B)/tests/interop/peer: tests/interop/peer.c $(B)/libdaemon.a $(B)/libproto.a | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $(filter %.c %.a,$^) $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+$(B)/tests/interop/iwerr: tests/interop/iwerr.c | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(COMMON) -o $@ $< -lrdmacm -libverbs
+check-interop: all $(INTEROP)
+	$(Q)tests/run $(B) tests/interop/siw.t
+
 tests: all $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT)
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
@@ -105,13 +119,21 @@ demo:
 bench: all $(BENCH) $(B)/tests/lib/ready
 	$(Q)bench/run $(B)
 
-# each for FUZZ_SECONDS, with clang's libFuzzer; the corpus stays in build/fuzz
-FUZZ_SECONDS ?= 60
-build/fuzz/%: tests/fuzz/%.c $(wildcard proto/*.[ch]) | config.mk
+# each for T seconds, with clang's libFuzzer; the corpora, seeded from the vectors, stay in build/fuzz
+T ?= 60
+FUZZCC = clang -std=gnu11 $(DEFS) -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all -MMD -MP
+FUZZED := $(patsubst %.c,build/fuzz/%.o,$(wildcard proto/*.c) $(filter-out daemon/main.c $(wildcard daemon/iwctl*.c),$(wildcard daemon/*.c)))
+build/fuzz/%.o: %.c | config.mk
 	@mkdir -p $(@D)
-	$(Q)clang -std=gnu11 $(DEFS) -g -O1 -fsanitize=fuzzer,address,undefined -o $@ $< $(wildcard proto/*.c)
+	$(call say,CC,"$< (fuzzed)")
+	$(Q)$(FUZZCC) -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
+build/fuzz/libfuzzed.a: $(FUZZED)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+build/fuzz/%_fuzz: tests/fuzz/%_fuzz.c build/fuzz/libfuzzed.a
+	$(call say,FUZZ,$<)
+	$(Q)$(FUZZCC) -fsanitize=fuzzer,address,undefined -o $@ $< build/fuzz/libfuzzed.a $(URING_LIBS) $(SYSTEMD_LIBS) -lm
 fuzz: $(FUZZ)
-	$(foreach f,$(FUZZ),mkdir -p $(f).corpus && $(f) -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(f). $(f).corpus &&) :
+	$(Q)tests/fuzz/run $(T) $(FUZZ)
 
 # ---- install ----
 INSTALL = install
@@ -163,5 +185,5 @@ distclean: clean
 	rm -rf autom4te.cache config.mk config.log config.status configure configure~ aclocal.m4 iwsock-*.tar.gz
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all help tests check fuzz demo bench install uninstall dist format lint clean distclean
+.PHONY: all help tests check check-interop fuzz demo bench install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""First inputs of the fuzzers, made from the golden vectors: seeds.py FUZZER DIRECTORY, or --max-len FUZZER for the longest input of use."""
+import os
+import struct
+import sys
+
+top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
+MAX_LEN = {"mpa_fuzz": 600, "fpdu_fuzz": 4096, "rs_fuzz": 2048, "ctlword_fuzz": 2048, "conf_fuzz": 2048, "conn_fuzz": 1500, "ctl_fuzz": 1024,
+           "session_fuzz": 1024}
+
+
+def vectors():
+    for line in open(os.environ.get("IW_VECTORS", top + "/tests/vectors.txt")):
+        if line.strip() and not line.startswith("#"):
+            name, _, octets = line.rstrip("\n").split("\t")
+            yield name, bytes.fromhex(octets)
+
+
+def mpa():
+    for name, v in vectors():
+        if name.startswith("mpa."):
+            yield bytes([v[9] == 0x70]) + v
+    yield b"\0" + b"RSTM" + bytes.fromhex("01010007a1a1a1a1000000000000100000010000000800400008") + bytes(40)
+    yield b"\0" + b"IWCM" + struct.pack(">BBHHHQ", 1, 1, 128, 256, 0, 1)
+
+
+def fpdu():
+    """Whole FPDUs without PAD and CRC (the target puts them on), or the stream itself with Markers (2) and CRCs off (1)."""
+    for name, v in vectors():
+        if name.startswith(("fpdu.", "neg", "want", "term.", "ign.", "seg.", "stream.")) and len(v) >= 8:
+            if name.startswith("stream.m") or name == "stream.neg.fpduptr":
+                yield b"\3" + v
+                continue
+            out, p = b"", 0
+            while p + 2 <= len(v):
+                n = struct.unpack_from(">H", v, p)[0]
+                out += v[p:p + 2 + n]
+                p += 2 + n + -(2 + n) % 4 + 4
+            for mode in (0, 4, 16, 20):
+                yield bytes([mode]) + out
+
+
+def words():
+    start = bytes((31, 8, 8))
+    for act in (b"\x81\x10\x00", b"\x01\x00\x00\x00\x10", b"\x07\x00\x10\x00\x00\x00", b"\x04\x05\x00hello", b"\x05\x00\x00\x00\x00\x00\x40",
+                b"\x81\xff\xff\x06\x00", b"\x05\0\0\0\0\1\0\x08\x01", b"\x83\x80\x00\x10", b"\x0a\0\0\0\x10\0\0\0"):
+        yield start + act
+        yield start + act * 4 + b"\x80\xff\xff" + act * 4
+
+
+def conf():
+    yield b"\0" + open(top + "/conf/iwarpd.conf", "rb").read()
+    yield b"\2" + open(top + "/conf/iwsock.conf", "rb").read()
+    yield b"\2iwarp connect nginx* 10.0.0.0/8:80,8000-8080\ntcp both * [2001:db8::]/32\niwarp listen /usr/* *:*\n"
+    for line in ("control_port=874", "ring_size=1M", "max_memory=4G", "allow=192.0.2.0/24 2001:db8::/32", "log_level=debug", "crc=off",
+                 "run_dir=/run/x", "max_ird=16", "answer_timeout=20"):
+        yield b"\1" + line.encode()
+        yield b"\0" + line.encode().replace(b"=", b" = ") + b" # x\n"
+
+
+def conn():
+    """Role, then the octets of the peer."""
+    for name, v in vectors():
+        if name.startswith(("mpa.", "conv.")):
+            for mode in range(4):
+                yield bytes([mode]) + v
+    reqs = dict(vectors())
+    for name, v in reqs.items():
+        if name.startswith(("fpdu.", "neg.")) and len(v) < 300:
+            yield b"\0" + reqs["mpa.req.r2.p2p"] + reqs["fpdu.write.zero"] + v
+
+
+def programs(kinds):
+    """Short runs of each kind of step, and of all of them."""
+    for k in range(kinds):
+        yield bytes([k]) + bytes(24)
+        yield bytes([0, 0, 0, k]) + bytes(range(40))
+    yield bytes(x for k in range(kinds) for x in (k, 1, 2, 3))
+
+
+MAKERS = {"mpa_fuzz": mpa, "fpdu_fuzz": fpdu, "rs_fuzz": words, "ctlword_fuzz": words, "conf_fuzz": conf, "conn_fuzz": conn,
+          "ctl_fuzz": lambda: programs(16), "session_fuzz": lambda: programs(8)}
+
+if sys.argv[1] == "--max-len":
+    print(MAX_LEN.get(sys.argv[2], 4096))
+else:
+    for i, octets in enumerate(MAKERS.get(sys.argv[1], lambda: ())()):
+        with open(f"{sys.argv[2]}/{i:03}", "wb") as f:
+            f.write(octets)
