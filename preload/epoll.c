@@ -423,6 +423,7 @@ struct wait {
 	int ms;
 	const struct timespec *t;
 	const sigset_t *ss;
+	struct timespec left;	/* what t points to once we have waited */
 };
 
 static int wait_once(const struct wait *w)
@@ -442,7 +443,6 @@ static int wait_for(struct wait *w)
 {
 	bool forever = w->call == PWAIT2 ? !w->t : w->ms < 0;
 	int64_t end = 0, left;
-	struct timespec t;
 	uint32_t seq;
 	int n;
 
@@ -462,8 +462,8 @@ static int wait_for(struct wait *w)
 		if (left < 0)
 			left = 0;
 		w->ms = (int)((left + 999999) / 1000000);
-		t = (struct timespec){ left / 1000000000, left % 1000000000 };
-		w->t = &t;
+		w->left = (struct timespec){ left / 1000000000, left % 1000000000 };
+		w->t = &w->left;
 	}
 }
 
