@@ -2,6 +2,7 @@
 /* A withdrawn stream: plain octets between carrier and TCP, with both half-closes and resets as TCP has them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -22,6 +23,7 @@ struct stream_relay {
 
 static void up_recv(struct stream *st);
 static void down_recv(struct stream *st);
+static void down_watch(struct stream *st);
 static void up_send(struct stream *st);
 static void down_send(struct stream *st);
 
@@ -142,6 +144,30 @@ static void up_send(struct stream *st)
 
 /* ---- network to application ---- */
 
+/* The peer's half has ended, and nothing reads the connection any more: a RST must be heard all the same. */
+static void down_watched(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, t_rx);
+	int err = 0;
+	socklen_t len = sizeof(err);
+
+	if (st->state == STREAM_DEAD)
+		stream_ended_op(st);
+	else if (res > 0 && (res & POLLERR) && !getsockopt(st->end[0].tcp, SOL_SOCKET, SO_ERROR, &err, &len))
+		relay_lost(st, err ? err : ECONNRESET);
+	else if (!more && (res > 0 || transient(res)))
+		down_watch(st);
+}
+
+static void down_watch(struct stream *st)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	st->t_rx.fn = down_watched;
+	io_uring_prep_poll_multishot(sqe, st->end[0].tcp, 0);	/* POLLRDHUP comes unasked: once */
+	engine_submit(sqe, &st->t_rx);
+}
+
 static void down_received(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, t_rx);
@@ -168,6 +194,7 @@ static void down_received(struct op *op, int res, bool more)
 	} else {
 		d->eof = true;
 		carrier_fin(st);
+		down_watch(st);
 		relay_check_end(st);
 	}
 }
