@@ -23,6 +23,7 @@ static void server(int fd)
 	t_sync();
 	t_readable(fd, 4);
 	step("recvmmsg waitforone", recvmmsg(fd, m, 3, MSG_WAITFORONE, NULL));
+	t_sync();
 	want_eof(fd);
 	close(fd);
 }
@@ -41,6 +42,7 @@ static void client(int fd)
 	say("lengths %u %u %u", m[0].msg_len, m[1].msg_len, m[2].msg_len);
 	t_sync();
 	send_str(fd, "dddd");
+	t_sync();
 	close(fd);
 }
 
