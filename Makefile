@@ -184,6 +184,6 @@ clean:
 distclean: clean
 	rm -rf autom4te.cache config.mk config.log config.status configure configure~ aclocal.m4 iwsock-*.tar.gz
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 .PHONY: all help tests check check-interop fuzz demo bench install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+/*
+ * libFuzzer: an RDMAP endpoint of the daemon, in either role, from the first octet of MPA on. The first octet of the input says
+ * how it is set up and how the rest is cut; the rest is what the peer sends. What the endpoint sends is checked for its grammar.
+ */
+#include "engine.h"
+
+#include "../../daemon/conn.h"
+#include "../../proto/wire.h"
+
+#define INITIATOR 1u
+#define REJECT	2u
+#define MARKERS	4u
+#define NO_CRC	8u
+#define PIECES	16u
+#define FIN	32u
+#define LATE	64u	/* the ULP decides late */
+
+#define LEN	8192u
+
+static struct {
+	struct conn *c;
+	struct rnic_mr *mr;
+	uint8_t mode;
+	bool requested, established, closed;
+	uint8_t out[1 << 16];
+	size_t nout;
+} z;
+static uint8_t memory[LEN];
+static struct rnic_pd *pd;
+
+static void decide(void)
+{
+	if (z.mode & REJECT)
+		must(!conn_reject(z.c, (const uint8_t *)"no", 2));
+	else
+		must(!conn_accept(z.c, (const uint8_t *)"yes", 3));
+}
+
+static void on_request(void *ctx, const struct iw_mpa_frame *f)
+{
+	must(!z.requested && !z.closed && !(z.mode & INITIATOR) && !f->reply && f->pd_len <= IW_MPA_PD_MAX);
+	z.requested = true;
+	if (!(z.mode & LATE))
+		decide();
+}
+
+static void on_established(void *ctx, const struct iw_mpa_frame *f)
+{
+	const struct iw_qp_param *p = &rnic_qp_state(conn_qp(z.c))->param;
+	struct iw_wr wr = { .op = IW_WR_SEND, .flags = IW_WR_INLINE, .inl_len = 4, .inl = "fuzz" };
+
+	must(!z.established && !z.closed && (z.requested || z.mode & INITIATOR));
+	must(p->ird <= IW_QP_IRD && p->ord <= IW_QP_ORD);
+	must(p->crc || (z.mode & NO_CRC && !f->crc));		/* MPA-4.4-02 */
+	must(p->tx_markers == f->markers && p->rx_markers == !!(z.mode & MARKERS));
+	z.established = true;
+	must(!iw_qp_post_send(rnic_qp_state(conn_qp(z.c)), &wr));
+	conn_kick(z.c);
+}
+
+static void on_complete(void *ctx, const struct iw_cqe *cqe)
+{
+	must(z.c);
+}
+
+static void on_event(void *ctx, enum iw_qp_event ev)
+{
+	if (ev == IW_QP_EV_EOF)
+		conn_close(z.c);
+}
+
+static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+{
+	must(!z.closed && (!reject || (err == ECONNREFUSED && reject->reject)));
+	z.closed = true;
+	rnic_mr_dereg(z.mr);
+	z.c = NULL;
+}
+
+static const struct conn_ops ops = {
+	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
+};
+
+static void setup(int fd)
+{
+	static const uint8_t hello[5] = "hello";
+
+	must(!conn_create(fd, pd, &ops, NULL, &z.c));
+	must(!rnic_mr_reg_stag(pd, conn_qp(z.c), memory, LEN, 0x1000, 63, 0x5a17c301, &z.mr));
+	for (uint64_t i = 0; i < 4; i++)
+		must(!iw_qp_post_recv(rnic_qp_state(conn_qp(z.c)), i, &(struct iw_sge){ .stag = 0x5a17c301, .to = 0x1000 + i * 64, .len = 64 }));
+	must(!(z.mode & INITIATOR ? conn_initiate(z.c, hello, sizeof(hello)) : conn_respond(z.c)));
+}
+
+/* Everything it has said so far; false at the end. */
+static bool collect(int fd)
+{
+	for (;;) {
+		ssize_t n = recv(fd, z.out + z.nout, sizeof(z.out) - z.nout, MSG_DONTWAIT);
+
+		if (n <= 0)
+			return n < 0 && errno == EAGAIN;
+		z.nout += (size_t)n;
+		must(z.nout < sizeof(z.out));
+	}
+}
+
+/* A Request first from an Initiator, a Reply first from a Responder; FPDUs behind it, the last of them perhaps a Terminate. */
+static void grammar(void)
+{
+	struct iw_mpa_frame f;
+	bool term = false, established = z.established;
+	size_t p;
+	int n;
+
+	if (!z.nout)
+		return;
+	n = iw_mpa_decode(&f, z.out, z.nout, !(z.mode & INITIATOR));
+	must(n > 0);
+	must(z.mode & INITIATOR || z.requested || f.reject);
+	if (z.mode & MARKERS)
+		return;		/* the peer may have asked for them too; the queue pair's own tests look at those */
+	for (p = (size_t)n; z.out[16] & 0x80 ? false : p + 4 <= z.nout;) {
+		size_t ulpdu = iw_get16(z.out + p), end = p + (2 + ulpdu + 3) / 4 * 4 + 4;
+
+		if (end > z.nout || (z.out[p + 2] & 3) != 1 || (z.out[p + 3] & 0xc0) != 0x40)
+			break;	/* with Markers of the peer's wish, or cut by the end */
+		must(!term);
+		term = (z.out[p + 3] & 15) == IW_OP_TERMINATE;
+		must(term || established);
+		p = end;
+	}
+}
+
+static void play(int fd, const uint8_t *p, size_t n)
+{
+	size_t step = z.mode & PIECES ? 1 + n / 5 : n;
+
+	while (n) {
+		size_t k = n < step ? n : step;
+
+		if (send(fd, p, k, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			return;
+		p += k;
+		n -= k;
+		rounds(3);
+		collect(fd);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static unsigned int sockets, runs;
+	int v[2];
+
+	if (!size || size > 4096)
+		return 0;
+	engine_once();
+	conf_default(&conf);
+	z.mode = data[0];
+	z.requested = z.established = z.closed = false;
+	z.nout = 0;
+	conf.crc = !(z.mode & NO_CRC);
+	conf.markers = z.mode & MARKERS;
+	if (!pd)
+		pd = rnic_pd_get(1);
+	must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, v));
+	setup(v[1]);
+	play(v[0], data + 1, size - 1);
+	if (z.mode & LATE && z.requested && z.c && !z.established)
+		decide();
+	if (z.mode & FIN)
+		shutdown(v[0], SHUT_WR);
+	rounds(4);
+	collect(v[0]);
+	grammar();
+	if (z.c) {
+		rnic_mr_dereg(z.mr);
+		conn_abort(z.c);
+	}
+	for (int i = 0; i < 50 && collect(v[0]); i++)
+		rounds(2);
+	close(v[0]);
+	rounds(3);
+	must(!rnic_mr_count());
+	if (++runs % 256 == 0) {
+		for (int i = 0; sockets && open_sockets() > sockets && i < 1000; i++)
+			rounds(2);
+		must(!sockets || open_sockets() <= sockets);	/* nothing is left behind */
+		sockets = open_sockets();
+	}
+	return 0;
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+/*
+ * libFuzzer: messages between daemons. First the codec by itself, both directions; then a hostile daemon that dials a live one: MPA, HELLO
+ * and questions as they should be, or as the input says. Every answer must be well-formed, and the session must end without a trace.
+ */
+#include "daemon.h"
+
+#include "../../proto/crc32c.h"
+#include "../../proto/wire.h"
+
+static struct {
+	int s, lib, listener;
+	uint16_t port, own;
+	uint32_t msn;
+	uint8_t in[1 << 16];
+	size_t nin;
+	bool replied, rejected;
+	unsigned int asked, answers;
+} z;
+
+/* ---- the codec ---- */
+static void codec(const uint8_t *p, size_t n)
+{
+	uint8_t out[IW_SM_MAX];
+	struct iw_sm m;
+
+	for (int dialler = 0; dialler < 2; dialler++) {
+		if (iw_sm_decode(&m, p, n, dialler))
+			continue;
+		must(iw_sm_encode(&m, out) == (int)n && !memcmp(out, p, n));
+		must(iw_sm_decode(&m, p, n, !dialler));		/* one direction only */
+	}
+}
+
+/* ---- what the daemon says ---- */
+static void message(const uint8_t *u, size_t n)
+{
+	struct iw_sm m;
+
+	if ((u[1] & 15) == IW_OP_TERMINATE)
+		return;
+	must((u[1] & 15) == IW_OP_SEND && n >= 18 && u[0] & IW_DDP_L);
+	must(!iw_sm_decode(&m, u + 18, n - 18, false));
+	z.answers += m.type == IW_SM_ANSWER;
+	must(z.answers <= z.asked);
+}
+
+static size_t parse_one(void)
+{
+	struct iw_mpa_frame f;
+	size_t ulpdu, wire;
+	int n;
+
+	if (!z.replied) {
+		n = iw_mpa_decode(&f, z.in, z.nin, true);
+		must(n >= 0);
+		z.replied = n > 0;
+		z.rejected = n > 0 && f.reject;
+		return (size_t)n;
+	}
+	if (z.nin < 2)
+		return 0;
+	must(!z.rejected);
+	ulpdu = iw_get16(z.in);
+	wire = iw_mpa_fpdu_len((uint16_t)ulpdu);
+	if (z.nin < wire)
+		return 0;
+	must(iw_crc32c(0, z.in, wire - 4) == iw_crc32c_get(z.in + wire - 4));
+	message(z.in + 2, ulpdu);
+	return wire;
+}
+
+static void hear(void)
+{
+	ssize_t n;
+	size_t k;
+
+	if (z.s < 0)
+		return;
+	while ((n = recv(z.s, z.in + z.nin, sizeof(z.in) - z.nin, MSG_DONTWAIT)) > 0) {
+		z.nin += (size_t)n;
+		while ((k = parse_one())) {
+			memmove(z.in, z.in + k, z.nin - k);
+			z.nin -= k;
+		}
+	}
+}
+
+/* ---- what the other daemon says ---- */
+static void say(const void *p, size_t n)
+{
+	if (z.s >= 0)
+		send(z.s, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void fpdu(uint8_t *f, size_t ulpdu)
+{
+	size_t n = fpdu_close(f, ulpdu);
+
+	iw_crc32c_put(f + n - 4, iw_crc32c(0, f, n - 4));
+	say(f, n);
+}
+
+static void post(const uint8_t *payload, size_t n)
+{
+	uint8_t f[700] = { [2] = 0x41, [3] = 0x40 | IW_OP_SEND };
+
+	iw_put32(f + 12, z.msn++);
+	memcpy(f + 20, payload, n);
+	fpdu(f, 18 + n);
+}
+
+static void post_msg(const struct iw_sm *m)
+{
+	uint8_t out[IW_SM_MAX];
+	int n = iw_sm_encode(m, out);
+
+	if (n < 0)
+		return;
+	z.asked++;
+	post(out, (size_t)n);
+}
+
+#define GENERATION 42u
+
+static void request(struct input *in)
+{
+	struct iw_mpa_frame f = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = 1, .ird = 1, .ord = 1, .pd_len = IW_SM_PD_LEN };
+	struct iw_sm_pd pd = { .ver_lo = 1, .ver_hi = 1, .bufs = 128, .buf_size = 256, .generation = GENERATION };
+	uint8_t how = in8(in), out[IW_MPA_FRAME_MAX];
+	int n;
+
+	if (how & 0x80) {
+		pd.bufs = (uint16_t)in16(in);
+		pd.ver_hi = in8(in);
+	}
+	iw_sm_pd_encode(&pd, f.pd);
+	if (how & 0x40)
+		in_octets(in, f.pd, f.pd_len = in8(in) % 64);
+	if (how & 0x20)
+		f.rtr_read = 1, f.rtr_write = 0;
+	n = iw_mpa_encode(&f, out);
+	must(n > 0);
+	say(out, (size_t)n);
+	rounds(4);
+	hear();
+	if (!(how & 1))
+		fpdu((uint8_t[64]){ [2] = 0xc1, [3] = 0x40 }, 14);
+	if (!(how & 2))
+		post_msg(&(struct iw_sm){ .type = IW_SM_HELLO, .seq = 1, .generation = GENERATION });
+	rounds(2);
+}
+
+static struct iw_addr address(struct input *in)
+{
+	struct iw_addr a = { .ip = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 }, .family = AF_INET };
+	uint8_t how = in8(in);
+
+	a.port = how & 1 ? z.port : how & 2 ? z.own : (uint16_t)in16(in);
+	if (how & 0x80)
+		a.ip[15] = in8(in);
+	if (how & 0x40)
+		in_octets(in, a.ip, 16);
+	return a;
+}
+
+static void question(struct input *in)
+{
+	static const uint8_t types[] = { IW_SM_LOOKUP, IW_SM_CLAIM, IW_SM_PING, IW_SM_HELLO, IW_SM_ACK, IW_SM_ANSWER, IW_SM_LISTENER, IW_SM_CONFIRM };
+	struct iw_sm m = { .type = types[in8(in) % 8], .seq = in8(in) };
+
+	m.a = address(in);
+	m.b = address(in);
+	m.generation = GENERATION;
+	if (in8(in) == 1) {
+		m.yes = in8(in) & 1;
+		m.reason = in8(in) & 31;
+	}
+	post_msg(&m);
+}
+
+static void any_send(struct input *in)
+{
+	uint8_t p[400];
+	size_t n = in16(in) % sizeof(p);
+
+	in_octets(in, p, n);
+	z.asked++;
+	post(p, n);
+}
+
+static void any_fpdu(struct input *in)
+{
+	uint8_t f[600] = { 0 };
+	size_t n = in16(in) % 500;
+
+	in_octets(in, f + 2, n);
+	z.asked++;
+	fpdu(f, n);
+}
+
+static void library(struct input *in)
+{
+	struct iw_ctl_fdmsg m;
+	uint8_t buf[IW_CTL_MAX];
+	int fds[2];
+
+	(void)in;
+	iw_ctl_init(&m, IW_CTL_LISTEN, 1);
+	ctl_tell(z.lib, &m, sizeof(m), &z.listener, 1);
+	rounds(2);
+	while (ctl_hear(z.lib, buf, fds) >= 0)
+		for (int i = 0; i < 2; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
+}
+
+static void step(struct input *in, uint8_t op)
+{
+	switch (op % 8) {
+	case 0: case 1:
+		question(in);
+		break;
+	case 2:
+		any_send(in);
+		break;
+	case 3:
+		any_fpdu(in);
+		break;
+	case 4:
+		library(in);
+		break;
+	case 5:
+		if (in8(in) == 0)
+			shutdown(z.s, SHUT_WR);
+		break;
+	case 6:
+		say(in->p, in->n < 16 ? in->n : 16);
+		break;
+	default:
+		rounds(1 + in8(in) % 4);
+	}
+	if (op & 0x80) {
+		rounds(1);
+		hear();
+	}
+}
+
+static unsigned int sessions;
+
+static void count(void *arg, const struct peer_info *info)
+{
+	sessions += info->in || info->out;
+}
+
+static bool quiet(void)
+{
+	sessions = 0;
+	peers_foreach(count, NULL);
+	return !sessions && !client_count();
+}
+
+static void hello_library(void)
+{
+	struct iw_ctl_hello m;
+	uint8_t buf[IW_CTL_MAX];
+	int fds[2];
+
+	z.lib = ctl_connect();
+	iw_ctl_init(&m, IW_CTL_HELLO, 1);
+	strcpy(m.program, "session_fuzz");
+	ctl_tell(z.lib, &m, sizeof(m), NULL, 0);
+	for (int i = 0; ctl_hear(z.lib, buf, fds) < 0; i++) {
+		must(i < 1000);
+		rounds(1);
+	}
+	close(fds[0]);
+	close(fds[1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, size };
+	struct sockaddr_in me;
+	socklen_t len = sizeof(me);
+
+	if (size > 2048)
+		return 0;
+	codec(data, size);
+	if (!size || data[0] & 1)
+		return 0;
+	daemon_once();
+	memset(&z, 0, sizeof(z));
+	z.msn = 1;
+	z.listener = tcp_listen(&z.port);
+	hello_library();
+	z.s = tcp_connect(conf.control_port);
+	must(!getsockname(z.s, (void *)&me, &len));
+	z.own = ntohs(me.sin_port);
+	rounds(2);
+	in8(&in);
+	request(&in);
+	while (in.n)
+		step(&in, in8(&in));
+	rounds(3);
+	hear();
+	close(z.s);
+	close(z.lib);
+	close(z.listener);
+	until_quiet(quiet);
+	must(!rnic_mr_count());
+	return 0;
+}
