@@ -140,7 +140,7 @@ case " $modes " in *" relay "*)
 		[ -e "$RIG_DIR/$prog.want" ] || run plain "$prog" "$RIG_DIR/$prog.want"
 		one relay "$prog"
 	done
-	at_least "$(host_ctl 2 reasons --json | json "sum(r['as_client'] for r in d if r['reason'] in ('unclaimed', 'not-mpa', 'listener-gone'))")" 1 \
+	[ ${#progs[@]} -lt 50 ] || at_least "$(host_ctl 2 reasons --json | json "sum(r['as_client'] for r in d if r['reason'] in ('unclaimed', 'not-mpa', 'listener-gone'))")" 1 \
 		"relay: connections were handed back"
 	diag "relay: $(plain_reasons 2)"
 	;;
