@@ -2,6 +2,7 @@
 /* The methods of org.iwsock.Daemon1. Totals, peers and reasons are for everybody. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -71,6 +72,14 @@ static void put_status(struct bus_out *o)
 	put(o, "streams_closing", "u", t.closing);
 	put(o, "plain", "u", t.plain);
 	put(o, "stags", "u", rnic_mr_count());
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++) {
+		char key[32];
+
+		snprintf(key, sizeof(key), "used_%s", prm_name(k));
+		put(o, key, "t", prm_total(k));
+		snprintf(key, sizeof(key), "refused_%s", prm_name(k));
+		put(o, key, "t", prm_refused(k));
+	}
 	put(o, "tx_bytes", "t", t.tx);
 	put(o, "rx_bytes", "t", t.rx);
 	put(o, "crc", "b", (int)conf.crc);

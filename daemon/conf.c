@@ -42,6 +42,10 @@ static const struct key {
 	{ "max_ord", K_UINT, F(max_ord), 1, 32, "1 to 32" },
 	{ "max_streams", K_UINT, F(max_streams), 0, 1u << 24, "streams per user, 0 to 16777216" },
 	{ "max_memory", K_U64, F(max_memory), 0, UINT64_C(1) << 48, "octets per user, for example 4G" },
+	{ "max_stags", K_UINT, F(max_stags), 0, 1u << 30, "STags per user, 0 to 1G" },
+	{ "max_reads", K_UINT, F(max_reads), 0, 1u << 30, "Read slots per user, 0 to 1G" },
+	{ "max_cq_entries", K_UINT, F(max_cq_entries), 0, 1u << 30, "completion queue entries per user, 0 to 1G" },
+	{ "hide_stag_errors", K_BOOL, F(hide_stag_errors), 0, 0, "yes or no" },
 	{ "allow", K_PREFIX, 0, 0, 0, "up to 32 prefixes such as 192.0.2.0/24 or 2001:db8::/32, divided by blanks" },
 	{ "log_level", K_LEVEL, F(log_level), 0, 0, "err, warning, info or debug" },
 #undef F
@@ -53,6 +57,7 @@ void conf_default(struct conf *c)
 		.control_port = 874, .answer_timeout = 20, .claim_timeout = 200, .negative_ttl = 60, .startup_timeout = 5000,
 		.close_timeout = 5000, .crc = true, .large_fpdu = true, .ring_size = 1 << 20, .inline_max = 512,
 		.srcavail_min = 256 << 10, .max_ird = 16, .max_ord = 16, .max_streams = 16384, .max_memory = UINT64_C(64) << 30,
+		.max_stags = 256 << 10, .max_reads = 1 << 20, .max_cq_entries = 16 << 20,
 		.log_level = LOG_INFO,
 	};
 }

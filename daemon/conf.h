@@ -29,7 +29,9 @@ struct conf {
 	uint32_t srcavail_min;		/* read_threshold octets, default 256 KiB, 0 = never */
 	unsigned int max_ird, max_ord;	/* default 16 */
 	unsigned int max_streams;	/* per user, default 16384 */
-	uint64_t max_memory;		/* per user octets, default 4 GiB */
+	uint64_t max_memory;		/* per user octets, default 64 GiB */
+	unsigned int max_stags, max_reads, max_cq_entries;	/* per user: room for max_streams */
+	bool hide_stag_errors;		/* a peer cannot tell an STag of others from one that does not exist; default off */
 	struct conf_prefix allow[32];	/* allow = prefix ... : who may use the control port; none = everybody */
 	unsigned int nallow;
 	int log_level;

@@ -67,6 +67,7 @@ static void conn_free(struct conn *c)
 	txbuf_put(c->tx[0]);
 	txbuf_put(c->tx[1]);
 	rnic_qp_destroy(c->qp);
+	rnic_cq_destroy(c->cq);
 	munmap(c->rx, CONN_RX_LEN);
 	free(c);
 	nconns--;
@@ -124,8 +125,10 @@ static void conn_lost(struct conn *c, int err)
 	if (c->closing && c->shut)
 		err = 0;	/* everything was sent and the ULP had said good-bye */
 	conn_fail(c, err);
-	if (c->state == CONN_OPEN)
+	if (c->state == CONN_OPEN) {
 		iw_qp_lost(c->q, &rnic_qp_ops, c->qp, err ? err : ECONNRESET);
+		conn_poll(c);
+	}
 	conn_finish(c, true);
 }
 
@@ -178,7 +181,10 @@ void conn_large_fpdu(struct conn *c, bool on)
 
 static void conn_frame(struct conn *c)
 {
-	while (!c->tx[1] && iw_qp_tx_pending(c->q)) {
+	/* while other users wait, a second buffer would be sent without asking for another turn */
+	unsigned int last = engine_contended() ? 0 : 1;
+
+	while (!c->tx[last] && iw_qp_tx_pending(c->q)) {
 		struct conn_txbuf *b = txbuf_get();
 
 		if (!b) {
@@ -187,6 +193,7 @@ static void conn_frame(struct conn *c)
 		}
 		b->off = 0;
 		b->len = iw_qp_tx(c->q, &rnic_qp_ops, c->qp, b->data, sizeof(b->data), 0);
+		conn_poll(c);
 		if (!b->len) {
 			txbuf_put(b);
 			return;
@@ -225,6 +232,14 @@ static void conn_work(struct work *w)
 {
 	struct conn *c = container_of(w, struct conn, work);
 
+	if (c->rx_wanted) {
+		c->rx_wanted = false;
+		if (c->state == CONN_OPEN) {
+			conn_rx_fpdus(c);
+			conn_arm_recv(c);
+		}
+	}
+	conn_poll(c);
 	if (c->tx_wanted) {
 		c->tx_wanted = false;
 		conn_tx(c);
@@ -261,6 +276,7 @@ void conn_sent(struct op *op, int res, bool more)
 	if (res > 0) {
 		b->off += (size_t)res;
 		iw_qp_tx_done(c->q, &rnic_qp_ops, c->qp, (size_t)res);
+		conn_poll(c);
 	}
 	if (b->off == b->len) {
 		txbuf_put(b);
@@ -290,6 +306,7 @@ static void conn_send(struct conn *c)
 void conn_rx_fpdus(struct conn *c)
 {
 	c->rx_off += iw_qp_rx(c->q, &rnic_qp_ops, c->qp, c->rx + c->rx_off, c->rx_len - c->rx_off);
+	conn_poll(c);
 	conn_kick(c);
 }
 
@@ -301,6 +318,7 @@ static void conn_eof(struct conn *c)
 		return;
 	}
 	iw_qp_rx_eof(c->q, &rnic_qp_ops, c->qp, c->rx_len - c->rx_off);
+	conn_poll(c);
 	if (c->state == CONN_DEAD)
 		return;
 	if (c->shut) {
@@ -333,6 +351,11 @@ static void conn_received(struct op *op, int res, bool more)
 	}
 	if (res > 0) {
 		c->rx_len += (size_t)res;
+		if (c->state == CONN_OPEN && engine_contended()) {
+			c->rx_wanted = true;	/* in its user's turn; only then the next recv */
+			work_queue(&c->work, conn_work);
+			return;
+		}
 		if (c->state == CONN_OPEN)
 			conn_rx_fpdus(c);
 		else
@@ -363,18 +386,27 @@ void conn_arm_recv(struct conn *c)
 
 /* ---- the queue pair speaks ---- */
 
-static void on_complete(void *ctx, const struct iw_cqe *cqe)
+void conn_poll(struct conn *c)
 {
-	struct conn *c = ctx;
+	struct rnic_wc wc[16];
+	int n;
 
-	if (!c->detached)
-		c->ops->complete(c->ctx, cqe);
+	if (!c->cq || c->polling)
+		return;
+	c->polling = true;
+	while ((n = rnic_cq_poll(c->cq, wc, 16)) > 0) {
+		for (int i = 0; i < n && !c->detached; i++)
+			c->ops->complete(c->ctx, &wc[i].cqe);
+	}
+	c->polling = false;
 }
 
+/* What comes from inside the protocol engine is told in its place among the completions. */
 static void on_invalidated(void *ctx, uint32_t stag)
 {
 	struct conn *c = ctx;
 
+	conn_poll(c);
 	if (!c->detached && c->ops->invalidated)
 		c->ops->invalidated(c->ctx, stag);
 }
@@ -391,6 +423,7 @@ static void on_event(void *ctx, enum iw_qp_event ev)
 {
 	struct conn *c = ctx;
 
+	conn_poll(c);
 	if (!c->detached && c->ops->event)
 		c->ops->event(c->ctx, ev);
 	switch (ev) {
@@ -437,10 +470,39 @@ void conn_prepare(struct conn *c)
 	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
 }
 
-int conn_create(int fd, struct rnic_pd *pd, const struct conn_ops *ops, void *ctx, struct conn **out)
+static void on_posted(void *ctx)
+{
+	conn_kick(ctx);
+}
+
+/*
+ * The conn's own completion queue has twice the room that its work requests need: its callbacks post anew what they have just been given,
+ * while the rest of a batch, and what a flush brings, is still in it.
+ */
+static int make_qp(struct conn *c, struct rnic_pd *pd, const struct conn_queues *q)
+{
+	const struct rnic_cq_attr cq = { .size = CONN_CQES, .flags = q->flags };
+	struct rnic_qp_attr attr = {
+		.pd = pd, .send_cq = q->send_cq, .recv_cq = q->recv_cq, .max_send = q->max_send, .max_recv = q->max_recv,
+		.max_reads = CONN_READS, .flags = q->flags, .event = on_event, .invalidated = on_invalidated, .posted = on_posted, .ctx = c,
+	};
+	int ret;
+
+	if (!q->send_cq) {
+		ret = rnic_cq_create(pd, &cq, &c->cq);
+		if (ret)
+			return ret;
+		attr.send_cq = attr.recv_cq = c->cq;
+	}
+	ret = rnic_qp_create(&attr, &c->qp);
+	if (ret)
+		rnic_cq_destroy(c->cq);
+	return ret;
+}
+
+int conn_create_queues(int fd, struct rnic_pd *pd, const struct conn_queues *q, const struct conn_ops *ops, void *ctx, struct conn **out)
 {
 	struct conn *c = calloc(1, sizeof(*c));
-	struct rnic_qp_attr attr = { .pd = pd, .complete = on_complete, .event = on_event, .invalidated = on_invalidated, .ctx = c };
 	int ret;
 
 	if (!c)
@@ -450,13 +512,14 @@ int conn_create(int fd, struct rnic_pd *pd, const struct conn_ops *ops, void *ct
 		ret = -ENOMEM;
 		goto err_conn;
 	}
-	ret = rnic_qp_create(&attr, &c->qp);
+	ret = make_qp(c, pd, q);
 	if (ret)
 		goto err_rx;
 	c->q = rnic_qp_state(c->qp);
 	c->fd = fd;
 	c->ops = ops;
 	c->ctx = ctx;
+	c->work.turn = &rnic_pd_user(pd)->turn;
 	nconns++;
 	*out = c;
 	return 0;
@@ -465,6 +528,11 @@ err_rx:
 err_conn:
 	free(c);
 	return ret;
+}
+
+int conn_create(int fd, struct rnic_pd *pd, const struct conn_ops *ops, void *ctx, struct conn **conn)
+{
+	return conn_create_queues(fd, pd, &(struct conn_queues){ 0 }, ops, ctx, conn);
 }
 
 void conn_unwrap(struct conn *c)

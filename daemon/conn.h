@@ -21,8 +21,20 @@ struct conn_ops {
 	void (*closed)(void *ctx, int err, const struct iw_mpa_frame *reject);
 };
 
-/* Takes over fd (a connected TCP socket). 0 or -errno (then fd stays the caller's). */
+/*
+ * Takes over fd (a connected TCP socket). 0 or -errno (then fd stays the caller's). It has a completion queue of its own, polled
+ * after each batch of octets, whose completions come by ops->complete.
+ */
 int conn_create(int fd, struct rnic_pd *pd, const struct conn_ops *ops, void *ctx, struct conn **conn);
+/* The same in full: completion queues of the caller's (ops->complete is not called), or none; queue sizes as in rnic_qp_attr. */
+struct conn_queues {
+	struct rnic_cq *send_cq, *recv_cq;	/* both or none */
+	unsigned int max_send, max_recv;
+	unsigned int flags;			/* RNIC_PREPAID: CONN_CQES and CONN_READS were taken from the quotas already */
+};
+#define CONN_CQES	(2 * (IW_QP_SQ + IW_QP_RQ))
+#define CONN_READS	(IW_QP_IRD + IW_QP_ORD)
+int conn_create_queues(int fd, struct rnic_pd *pd, const struct conn_queues *q, const struct conn_ops *ops, void *ctx, struct conn **conn);
 /* Gives a conn up that was never started; the fd is the caller's again, untouched. */
 void conn_unwrap(struct conn *c);
 struct rnic_qp *conn_qp(struct conn *c);

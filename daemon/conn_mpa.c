@@ -168,6 +168,7 @@ static void reply_received(struct conn *c)
 		iw_qp_terminate(c->q, &rnic_qp_ops, c->qp, 2, 0, code);
 	else if (!c->detached)
 		c->ops->established(c->ctx, &c->rep);
+	conn_poll(c);
 	conn_kick(c);
 }
 

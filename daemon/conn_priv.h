@@ -33,11 +33,13 @@ struct conn {
 	void *ctx;
 	struct rnic_qp *qp;
 	struct iw_qp *q;		/* its protocol state */
+	struct rnic_cq *cq;		/* of its own, NULL: the ULP polls */
+	bool polling;
 
 	struct op recv_op, send_op;
 	struct timer timer;
 	struct work work;
-	bool tx_wanted;
+	bool tx_wanted, rx_wanted;
 
 	bool initiator, detached;
 	bool closing;			/* conn_close(): FIN once everything is sent */
@@ -68,6 +70,7 @@ void conn_arm_recv(struct conn *c);
 void conn_sent(struct op *op, int res, bool more);
 int conn_open(struct conn *c, const struct iw_qp_param *p);	/* enter Full Operation */
 void conn_rx_fpdus(struct conn *c);
+void conn_poll(struct conn *c);			/* after every call of iw_qp_*: completions to the ULP */
 uint16_t conn_mulpdu(const struct conn *c);
 /* conn_mpa.c */
 void conn_mpa_rx(struct conn *c);		/* octets came before Full Operation */

@@ -9,6 +9,8 @@
 #define SQ_ENTRIES	1024u
 #define CQ_ENTRIES	8192u
 #define BATCH		256u	/* completions taken before timers and work get their turn */
+#define SLICE_US	200u	/* of a class of work, while others wait */
+#define CONTENDED_MS	20u
 
 static struct {
 	struct io_uring ring;
@@ -16,8 +18,12 @@ static struct {
 	uint64_t now;
 	struct timer **heap;
 	size_t ntimers, cap;
-	struct work *work, **work_tail;
-} eng = { .work_tail = &eng.work };
+	struct work_class own;		/* work without a class */
+	struct work_class *ready, **ready_tail;
+	const struct work_class *last;	/* class that had work last, and when it was another */
+	uint64_t switched;
+	uint32_t round;			/* of work: what is queued in this one runs in the next */
+} eng = { .own.tail = &eng.own.first, .ready_tail = &eng.ready };
 
 static void clock_update(void)
 {
@@ -120,45 +126,121 @@ static void timers_run(void)
 
 /* ---- work ---- */
 
-void work_queue(struct work *w, void (*fn)(struct work *))
+void work_class_init(struct work_class *c)
 {
-	w->fn = fn;
-	if (w->queued)
-		return;
-	w->queued = true;
-	w->next = NULL;
-	w->pprev = eng.work_tail;
-	*eng.work_tail = w;
-	eng.work_tail = &w->next;
+	c->first = NULL;
+	c->tail = &c->first;
+	c->waiting = false;
 }
 
-void work_cancel(struct work *w)
+static void class_wait(struct work_class *c)
 {
-	if (!w->queued)
+	c->waiting = true;
+	c->next = NULL;
+	c->pprev = eng.ready_tail;
+	*eng.ready_tail = c;
+	eng.ready_tail = &c->next;
+}
+
+static void class_unwait(struct work_class *c)
+{
+	if (!c->waiting)
 		return;
+	*c->pprev = c->next;
+	if (c->next)
+		c->next->pprev = c->pprev;
+	else
+		eng.ready_tail = c->pprev;
+	c->waiting = false;
+}
+
+bool engine_contended(void)
+{
+	return eng.switched && eng.now - eng.switched <= CONTENDED_MS;
+}
+
+static void class_put(struct work_class *c, struct work *w)
+{
+	w->queued = true;
+	w->round = eng.round;
+	w->next = NULL;
+	w->pprev = c->tail;
+	*c->tail = w;
+	c->tail = &w->next;
+}
+
+static void class_remove(struct work_class *c, struct work *w)
+{
 	*w->pprev = w->next;
 	if (w->next)
 		w->next->pprev = w->pprev;
 	else
-		eng.work_tail = w->pprev;
+		c->tail = w->pprev;
 	w->queued = false;
 }
 
-/* What is queued now; what that queues in turn comes in the next round, so that completions are not starved. */
+void work_queue(struct work *w, void (*fn)(struct work *))
+{
+	struct work_class *c = w->turn;
+
+	w->fn = fn;
+	if (w->queued)
+		return;
+	class_put(c ? c : &eng.own, w);
+	if (!c)
+		return;
+	if (!c->waiting)
+		class_wait(c);
+	if (c != eng.last) {
+		if (eng.last)
+			eng.switched = eng.now;
+		eng.last = c;
+	}
+}
+
+void work_cancel(struct work *w)
+{
+	if (w->queued)
+		class_remove(w->turn ? w->turn : &eng.own, w);
+}
+
+static uint64_t clock_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* What was queued before this round, until the time is up (0: no limit). What that queues in turn waits, so that completions do not starve. */
+static void class_run(struct work_class *c, uint64_t until)
+{
+	while (c->first && c->first->round != eng.round) {
+		struct work *w = c->first;
+
+		class_remove(c, w);
+		w->fn(w);
+		if (until && clock_us() >= until)
+			break;
+	}
+}
+
 static void work_run(void)
 {
-	struct work mark = { 0 };
+	unsigned int n = 0;
 
-	if (!eng.work)
-		return;
-	work_queue(&mark, NULL);
-	while (eng.work != &mark) {
-		struct work *w = eng.work;
+	eng.round++;
+	class_run(&eng.own, 0);
+	for (const struct work_class *c = eng.ready; c; c = c->next)
+		n++;
+	for (bool alone = n == 1; n && eng.ready && !eng.stop; n--) {
+		struct work_class *c = eng.ready;
 
-		work_cancel(w);
-		w->fn(w);
+		class_unwait(c);
+		class_run(c, alone ? 0 : clock_us() + SLICE_US);
+		if (c->first && !c->waiting)
+			class_wait(c);
 	}
-	work_cancel(&mark);
 }
 
 /* ---- requests ---- */
@@ -219,7 +301,7 @@ static void engine_wait(void)
 	struct io_uring_cqe *cqe;
 	struct __kernel_timespec ts = { 0 }, *tsp = NULL;
 
-	if (eng.work || io_uring_cq_ready(&eng.ring)) {
+	if (eng.own.first || eng.ready || io_uring_cq_ready(&eng.ring)) {
 		io_uring_submit_and_get_events(&eng.ring);
 		return;
 	}

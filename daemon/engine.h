@@ -43,10 +43,26 @@ struct timer {
 void timer_start(struct timer *t, unsigned int ms, void (*fn)(struct timer *));
 void timer_stop(struct timer *t);
 
+/*
+ * Whose work it is. Items of one class run in the order queued; classes that have something to do take turns by time, so that one
+ * user's flood of streams does not starve another's (SEC-P06). Work without a class, the daemon's own, comes first.
+ */
+struct work;
+struct work_class {
+	struct work *first, **tail;
+	struct work_class *next, **pprev;	/* classes with work */
+	bool waiting;
+};
+void work_class_init(struct work_class *c);	/* it must stay for good */
+/* Several classes had work within the last milliseconds: what costs time is then queued, not done at once. */
+bool engine_contended(void);
+
 /* Call fn once after the current batch of completions (deduplicated by the work item). */
 struct work {
 	void (*fn)(struct work *w);
 	bool queued;
+	uint32_t round;
+	struct work_class *turn;	/* set before it is queued; NULL: none */
 	struct work *next, **pprev;
 };
 void work_queue(struct work *w, void (*fn)(struct work *));

@@ -151,7 +151,7 @@ static void on_timeout(struct timer *t)
 
 static void post(struct rping_peer *r, const struct iw_wr *wr)
 {
-	int ret = iw_qp_post_send(rnic_qp_state(conn_qp(r->conn)), wr);
+	int ret = rnic_post_send(conn_qp(r->conn), wr);
 
 	if (ret)
 		peer_fail(r, "cannot post: %s", strerror(-ret));
@@ -183,7 +183,7 @@ static int post_recv(struct rping_peer *r, uint64_t i)
 	struct iw_sge sge = { .to = rnic_mr_to(r->recv_mr) + i * sizeof(struct rping_info), .stag = rnic_mr_stag(r->recv_mr),
 			      .len = sizeof(struct rping_info) };
 
-	return iw_qp_post_recv(rnic_qp_state(conn_qp(r->conn)), WR_RECV + i, &sge);
+	return rnic_post_recv(conn_qp(r->conn), WR_RECV + i, &sge);
 }
 
 /*

@@ -14,9 +14,24 @@ static unsigned long long num(const json_t *o, const char *key)
 	return iwctl_num(o, key);
 }
 
+/* Quotas that said no: key of Status, what it counts, setting. */
+static void refusals(const json_t *s)
+{
+	static const struct { const char *key, *what, *setting; } rows[] = {
+		{ "refused_streams", "streams", "max_streams, or LimitNOFILE= of the daemon" }, { "refused_memory", "memory", "max_memory" },
+		{ "refused_stags", "STags", "max_stags" }, { "refused_reads", "Read slots", "max_reads" },
+		{ "refused_cq_entries", "CQ entries", "max_cq_entries" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (num(s, rows[i].key))
+			printf("over quota     %llu times for %s (%s)\n", num(s, rows[i].key), rows[i].what, rows[i].setting);
+	}
+}
+
 int status_main(int argc, char **argv)
 {
-	char up[32], tx[16], rx[16], ring[16], threshold[16];
+	char up[32], tx[16], rx[16], ring[16], threshold[16], mem[16];
 	json_t *s;
 	int code = iwctl_query("Status", &s);
 
@@ -39,6 +54,9 @@ int status_main(int argc, char **argv)
 	printf("octets         %s sent, %s received by the streams above; those within the host are not counted\n", iwctl_bytes(iwctl_num(s, "tx_bytes"), tx),
 	       iwctl_bytes(iwctl_num(s, "rx_bytes"), rx));
 	printf("STags          %llu\n", num(s, "stags"));
+	printf("set aside      %s memory, %llu STags, %llu Read slots, %llu CQ entries\n", iwctl_bytes(iwctl_num(s, "used_memory"), mem),
+	       num(s, "used_stags"), num(s, "used_reads"), num(s, "used_cq_entries"));
+	refusals(s);
 	json_decref(s);
 	return IWCTL_OK;
 }

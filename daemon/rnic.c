@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Protection domains, the STag table, queue pairs: every access of the network or of a work request to memory is decided here. */
+/* Protection domains and the STag table: every access of the network or of a work request to memory is decided here. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 
 #include "conf.h"
-#include "rnic.h"
+#include "rnic_priv.h"
 
 #define MR_MIN_BUCKETS	1024u
 #define GRAVE_BITS	(1u << 20)
 #define GRAVE_MAX	(1u << 16)	/* STags freed before the older generation is forgotten */
 
-struct rnic_pd {
-	uint32_t uid;
-	unsigned int refs;
-	uint64_t memory;		/* octets registered or set aside */
-	struct rnic_pd *next, **pprev;
-};
+/* What lets the network, or a completion, change memory. */
+#define WRITES (IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC | IW_ACCESS_READ_SINK | IW_ACCESS_LOCAL_WRITE)
+#define REMOTE_RIGHTS (IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC | IW_ACCESS_READ_SINK)
 
 struct rnic_mr {
 	uint32_t stag;
@@ -29,17 +25,12 @@ struct rnic_mr {
 	uint64_t to, len;
 	struct rnic_mr *hnext, **hpprev;	/* table */
 	struct rnic_mr *qnext, **qpprev;	/* of its queue pair */
-};
-
-struct rnic_qp {
-	struct rnic_qp_attr attr;
-	struct rnic_mr *mrs;		/* scoped to it */
-	uint64_t stream_id;
-	struct iw_qp state;
+	struct rnic_mr *mnext, **mpprev;	/* of the memory it lies in */
 };
 
 static struct {
 	struct rnic_pd *pds;
+	struct rnic_mr *elsewhere;	/* registrations of memory that the PRM did not make: tools, sessions */
 	struct rnic_mr **bucket;
 	unsigned int nbuckets, count;
 	/* two generations of freed STags; a false hit only costs another draw */
@@ -56,7 +47,7 @@ struct rnic_pd *rnic_pd_get(uint32_t uid)
 	struct rnic_pd *pd;
 
 	for (pd = rnic.pds; pd; pd = pd->next) {
-		if (pd->uid == uid) {
+		if (pd->user->uid == uid) {
 			pd->refs++;
 			return pd;
 		}
@@ -64,7 +55,11 @@ struct rnic_pd *rnic_pd_get(uint32_t uid)
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return NULL;
-	pd->uid = uid;
+	pd->user = prm_user_get(uid);
+	if (!pd->user) {
+		free(pd);
+		return NULL;
+	}
 	pd->refs = 1;
 	pd->next = rnic.pds;
 	pd->pprev = &rnic.pds;
@@ -84,17 +79,9 @@ void rnic_pd_put(struct rnic_pd *pd)
 	free(pd);
 }
 
-int rnic_pd_reserve(struct rnic_pd *pd, uint64_t octets)
+struct prm_user *rnic_pd_user(const struct rnic_pd *pd)
 {
-	if (octets > conf.max_memory || pd->memory > conf.max_memory - octets)
-		return -EDQUOT;
-	pd->memory += octets;
-	return 0;
-}
-
-void rnic_pd_unreserve(struct rnic_pd *pd, uint64_t octets)
-{
-	pd->memory -= octets;
+	return pd->user;
 }
 
 /* ---- STags ---- */
@@ -188,31 +175,58 @@ static int table_grow(void)
 	return 0;
 }
 
-static int mr_check(struct rnic_pd *pd, size_t len, uint64_t to, unsigned int access)
+static void mr_count(struct rnic_pd *pd, uint64_t len, unsigned int access, struct prm_bill *b)
 {
-	int ret;
-
-	if (!len || len > UINT64_MAX - to)
-		return -EINVAL;
-	ret = table_grow();
-	if (!ret && !(access & RNIC_PREPAID))
-		ret = rnic_pd_reserve(pd, len);
-	return ret;
+	*b = (struct prm_bill){ 0 };
+	if (access & RNIC_PREPAID)
+		return;
+	b->n[PRM_MEMORY] = len;
+	b->n[PRM_STAGS] = 1;
 }
 
-static void mr_uncount(struct rnic_pd *pd, uint64_t len, unsigned int access)
+/* Would peers of two domains, who do not trust each other, get the right to write the same octets (SEC-U05)? */
+static bool mr_alias(const struct rnic_mr *first, const struct rnic_pd *pd, const uint8_t *addr, size_t len)
 {
-	if (!(access & RNIC_PREPAID))
-		rnic_pd_unreserve(pd, len);
+	for (const struct rnic_mr *m = first; m; m = m->mnext) {
+		if (m->pd != pd && m->access & WRITES && addr < m->addr + m->len && m->addr < addr + len)
+			return true;
+	}
+	return false;
+}
+
+static struct rnic_mr **mr_place(const struct rnic_pd *pd, const void *addr, size_t len, int *ret)
+{
+	struct prm_mem *m = prm_mem_find(addr, len);
+
+	*ret = 0;
+	if (pd->user->uid != PRM_DAEMON && (m ? m->user != pd->user : prm_strict))
+		*ret = -EPERM;
+	return m ? &m->mrs : &rnic.elsewhere;
 }
 
 static int mr_add(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t len, uint64_t to, unsigned int access,
 		  uint32_t stag, struct rnic_mr **out)
 {
-	struct rnic_mr *mr = calloc(1, sizeof(*mr));
+	struct rnic_mr **place, *mr;
+	struct prm_bill bill;
+	int ret;
 
+	if (!len || len > UINT64_MAX - to || (scope && scope->attr.pd != pd))
+		return -EINVAL;
+	place = mr_place(pd, addr, len, &ret);
+	if (!ret && access & WRITES && mr_alias(*place, pd, addr, len))
+		ret = -EBUSY;
+	if (!ret)
+		ret = table_grow();
+	if (ret)
+		return ret;
+	mr_count(pd, len, access, &bill);
+	ret = prm_take(pd->user, &bill);
+	if (ret)
+		return ret;
+	mr = calloc(1, sizeof(*mr));
 	if (!mr) {
-		mr_uncount(pd, len, access);
+		prm_give(pd->user, &bill);
 		return -ENOMEM;
 	}
 	*mr = (struct rnic_mr){ .stag = stag, .access = access, .pd = pd, .scope = scope, .addr = addr, .to = to, .len = len };
@@ -224,6 +238,11 @@ static int mr_add(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t 
 			mr->qnext->qpprev = &mr->qnext;
 		scope->mrs = mr;
 	}
+	mr->mnext = *place;
+	mr->mpprev = place;
+	if (mr->mnext)
+		mr->mnext->mpprev = &mr->mnext;
+	*place = mr;
 	pd->refs++;
 	rnic.count++;
 	*out = mr;
@@ -233,34 +252,31 @@ static int mr_add(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t 
 int rnic_mr_reg(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t len, uint64_t to, unsigned int access,
 		struct rnic_mr **mr)
 {
-	uint32_t stag;
-	int ret = mr_check(pd, len, to, access);
+	uint32_t stag = stag_draw();
 
-	if (ret)
-		return ret;
-	stag = stag_draw();
-	if (!stag) {
-		mr_uncount(pd, len, access);
-		return -EIO;
-	}
-	return mr_add(pd, scope, addr, len, to, access, stag, mr);
+	return stag ? mr_add(pd, scope, addr, len, to, access, stag, mr) : -EIO;
 }
 
 int rnic_mr_reg_stag(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t len, uint64_t to, unsigned int access,
 		     uint32_t stag, struct rnic_mr **mr)
 {
-	int ret;
+	return rnic_mr_find(stag) ? -EEXIST : mr_add(pd, scope, addr, len, to, access, stag, mr);
+}
 
-	if (rnic_mr_find(stag))
-		return -EEXIST;
-	ret = mr_check(pd, len, to, access);
-	if (ret)
-		return ret;
-	return mr_add(pd, scope, addr, len, to, access, stag, mr);
+int rnic_mr_set_access(struct rnic_mr *mr, unsigned int access)
+{
+	struct prm_mem *m = prm_mem_find(mr->addr, mr->len);
+
+	if (access & WRITES && mr_alias(m ? m->mrs : rnic.elsewhere, mr->pd, mr->addr, mr->len))
+		return -EBUSY;
+	mr->access = (mr->access & RNIC_PREPAID) | (access & ~RNIC_PREPAID);
+	return 0;
 }
 
 void rnic_mr_dereg(struct rnic_mr *mr)
 {
+	struct prm_bill bill;
+
 	if (!mr)
 		return;
 	*mr->hpprev = mr->hnext;
@@ -271,9 +287,13 @@ void rnic_mr_dereg(struct rnic_mr *mr)
 		if (mr->qnext)
 			mr->qnext->qpprev = mr->qpprev;
 	}
+	*mr->mpprev = mr->mnext;
+	if (mr->mnext)
+		mr->mnext->mpprev = mr->mpprev;
 	grave_add(mr->stag);
 	rnic.count--;
-	mr_uncount(mr->pd, mr->len, mr->access);
+	mr_count(mr->pd, mr->len, mr->access, &bill);
+	prm_give(mr->pd->user, &bill);
 	rnic_pd_put(mr->pd);
 	free(mr);
 }
@@ -298,7 +318,7 @@ void rnic_mr_foreach(void (*fn)(void *arg, const struct rnic_mr_info *info), voi
 	for (unsigned int i = 0; i < rnic.nbuckets; i++) {
 		for (struct rnic_mr *mr = rnic.bucket[i]; mr; mr = mr->hnext) {
 			struct rnic_mr_info info = {
-				.stag = mr->stag, .to = mr->to, .len = mr->len, .access = mr->access & ~RNIC_PREPAID, .uid = mr->pd->uid,
+				.stag = mr->stag, .to = mr->to, .len = mr->len, .access = mr->access & ~RNIC_PREPAID, .uid = mr->pd->user->uid,
 				.stream_id = mr->scope ? mr->scope->stream_id : 0,
 			};
 
@@ -307,12 +327,16 @@ void rnic_mr_foreach(void (*fn)(void *arg, const struct rnic_mr_info *info), voi
 	}
 }
 
-/* ---- what the protocol engine asks ---- */
+/* ---- what the queue pairs ask ---- */
 
-#define REMOTE_RIGHTS (IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC | IW_ACCESS_READ_SINK)
+/* An administrator may prefer that nobody learns which STags exist (security.md R3). */
+static enum iw_access_err scope_error(void)
+{
+	return conf.hide_stag_errors ? IW_ACC_STAG : IW_ACC_SCOPE;
+}
 
 /* wrap, STag, scope, right, bounds: in this order (wire.md 5.8). */
-static enum iw_access_err mr_access(struct rnic_qp *qp, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr)
+enum iw_access_err mr_access(struct rnic_qp *qp, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr)
 {
 	struct rnic_mr *mr;
 
@@ -322,7 +346,7 @@ static enum iw_access_err mr_access(struct rnic_qp *qp, uint32_t stag, uint64_t 
 	if (!mr)
 		return IW_ACC_STAG;
 	if (mr->pd != qp->attr.pd || ((right & REMOTE_RIGHTS) && mr->scope && mr->scope != qp))
-		return IW_ACC_SCOPE;
+		return scope_error();
 	if (!right || (mr->access & right) != right)
 		return IW_ACC_RIGHTS;
 	if (to < mr->to || len > mr->len || to - mr->to > mr->len - len)
@@ -331,84 +355,16 @@ static enum iw_access_err mr_access(struct rnic_qp *qp, uint32_t stag, uint64_t 
 	return IW_ACC_OK;
 }
 
-static enum iw_access_err qp_access(void *ctx, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr)
+enum iw_access_err mr_invalidate(struct rnic_qp *qp, uint32_t stag)
 {
-	return mr_access(ctx, stag, to, len, right, ptr);
-}
-
-static enum iw_access_err qp_invalidate(void *ctx, uint32_t stag)
-{
-	struct rnic_qp *qp = ctx;
 	struct rnic_mr *mr = rnic_mr_find(stag);
 
 	if (!mr)
 		return IW_ACC_STAG;
 	if (mr->pd != qp->attr.pd || mr->scope != qp)
-		return IW_ACC_SCOPE;	/* of others, or shared by several streams (security.md R22) */
+		return scope_error();	/* of others, or shared by several streams (security.md R22) */
 	rnic_mr_dereg(mr);
-	if (qp->attr.invalidated)
-		qp->attr.invalidated(qp->attr.ctx, stag);
 	return IW_ACC_OK;
-}
-
-static void qp_complete(void *ctx, const struct iw_cqe *cqe)
-{
-	struct rnic_qp *qp = ctx;
-
-	qp->attr.complete(qp->attr.ctx, cqe);
-}
-
-static void qp_event(void *ctx, enum iw_qp_event ev)
-{
-	struct rnic_qp *qp = ctx;
-
-	qp->attr.event(qp->attr.ctx, ev);
-}
-
-const struct iw_qp_ops rnic_qp_ops = {
-	.access = qp_access,
-	.invalidate = qp_invalidate,
-	.complete = qp_complete,
-	.event = qp_event,
-};
-
-/* ---- queue pairs ---- */
-
-int rnic_qp_create(const struct rnic_qp_attr *attr, struct rnic_qp **out)
-{
-	/* a mapping of its own: pages of queues that a quiet connection never reaches stay untouched */
-	struct rnic_qp *qp = mmap(NULL, sizeof(*qp), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (qp == MAP_FAILED)
-		return -ENOMEM;
-	qp->attr = *attr;
-	attr->pd->refs++;
-	iw_qp_init(&qp->state);
-	*out = qp;
-	return 0;
-}
-
-void rnic_qp_destroy(struct rnic_qp *qp)
-{
-	struct rnic_pd *pd;
-
-	if (!qp)
-		return;
-	while (qp->mrs)
-		rnic_mr_dereg(qp->mrs);
-	pd = qp->attr.pd;
-	munmap(qp, sizeof(*qp));
-	rnic_pd_put(pd);
-}
-
-struct iw_qp *rnic_qp_state(struct rnic_qp *qp)
-{
-	return &qp->state;
-}
-
-void rnic_qp_set_stream_id(struct rnic_qp *qp, uint64_t id)
-{
-	qp->stream_id = id;
 }
 
 void *rnic_qp_mem(struct rnic_qp *qp, uint32_t stag, uint64_t to, size_t len)

@@ -160,7 +160,7 @@ void sess_send(struct sess *s, const struct iw_sm *m)
 		return;
 	}
 	wr.inl_len = (uint8_t)len;
-	if (iw_qp_post_send(rnic_qp_state(conn_qp(s->conn)), &wr)) {
+	if (rnic_post_send(conn_qp(s->conn), &wr)) {
 		sess_fail(s, IW_REASON_DAEMON_GONE, "the send queue is full");
 		return;
 	}
@@ -172,7 +172,7 @@ static int buf_post(struct sess *s, uint64_t i)
 {
 	struct iw_sge sge = { .stag = rnic_mr_stag(s->mr), .to = rnic_mr_to(s->mr) + i * IW_SM_BUF_SIZE, .len = IW_SM_BUF_SIZE };
 
-	return iw_qp_post_recv(rnic_qp_state(conn_qp(s->conn)), i, &sge);
+	return rnic_post_recv(conn_qp(s->conn), i, &sge);
 }
 
 static int bufs_post(struct sess *s)

@@ -2,13 +2,11 @@
 /* Streams: how they are made (carrier, segment, grant), found, shown and freed. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,20 +19,9 @@
 #define BUCKETS		4096u
 #define CARRIER_BUF	(256 << 10)	/* SO_SNDBUF of both ends; the kernel clamps it to wmem_max */
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
-
-struct user {
-	uint32_t uid;
-	unsigned int streams;
-	struct user *next;
-};
-
 static struct {
 	struct stream *all, *by_id[BUCKETS], *by_cookie[2][BUCKETS];
 	unsigned int count;
-	struct user *users;
 	uint64_t generation;
 } tab;
 
@@ -112,49 +99,38 @@ struct stream *stream_next(const struct stream *st)
 
 int stream_count_user(uint32_t uid, int delta)
 {
-	struct user *u;
+	struct prm_user *u = prm_user_get(uid);
 
-	for (u = tab.users; u && u->uid != uid; u = u->next)
-		;
-	if (delta < 0) {
-		if (u)
-			u->streams--;
-		return 0;
-	}
-	if (!u) {
-		u = calloc(1, sizeof(*u));
-		if (!u)
-			return -ENOMEM;
-		u->uid = uid;
-		u->next = tab.users;
-		tab.users = u;
-	}
-	if (u->streams >= conf.max_streams)
-		return -EDQUOT;
-	u->streams++;
+	if (!u)
+		return -ENOMEM;
+	if (delta > 0)
+		return prm_take_one(u, PRM_STREAMS, 1);
+	prm_give_one(u, PRM_STREAMS, 1);
 	return 0;
 }
 
 /* The quota is looked at before anything is agreed with the other host: afterwards "no" would be a reset. */
 static int stream_reserve(struct stream *st)
 {
-	uint64_t octets = remote_memory();
+	struct prm_bill need;
 	int ret;
 
 	st->pd = rnic_pd_get(st->end[0].uid);
 	if (!st->pd)
 		return -ENOMEM;
-	ret = rnic_pd_reserve(st->pd, octets);
+	st->work.turn = st->end_work.turn = &rnic_pd_user(st->pd)->turn;
+	remote_needs(&need);
+	ret = prm_take(rnic_pd_user(st->pd), &need);
 	if (!ret)
-		st->reserved = octets;
+		st->reserved = need;
 	return ret;
 }
 
 void stream_unreserve(struct stream *st)
 {
-	if (st->reserved)
-		rnic_pd_unreserve(st->pd, st->reserved);
-	st->reserved = 0;
+	if (st->pd)
+		prm_give(rnic_pd_user(st->pd), &st->reserved);
+	st->reserved = (struct prm_bill){ 0 };
 }
 
 /* ---- the end ---- */
@@ -195,8 +171,7 @@ static void stream_free(struct stream *st)
 	close_tcp(&st->end[0].tcp);
 	close_tcp(&st->end[1].tcp);
 	close_fd(&st->segment);
-	if (st->page)
-		munmap(st->page, st->size);
+	prm_mem_destroy(st->page);
 	for (unsigned int e = 0; e < 2; e++) {
 		if (st->end[e].counted)
 			stream_count_user(st->end[e].uid, -1);
@@ -294,24 +269,11 @@ static int make_carrier(uint64_t id, int s[2])
 static int make_segment(struct stream *st)
 {
 	size_t size = IW_PAGE_RINGS + 2 * (size_t)conf.ring_size;
-	int fd = memfd_create("iwsock", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 	void *p;
+	int fd, ret = prm_mem_create(rnic_pd_user(st->pd), size, &p, &fd);
 
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create("iwsock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)size) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-		int err = errno;
-
-		close(fd);
-		return -err;
-	}
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) {
-		close(fd);
-		return -ENOMEM;
-	}
+	if (ret)
+		return ret;
 	st->segment = fd;
 	st->size = size;
 	st->page = p;

@@ -54,8 +54,8 @@ struct stream {
 	struct op watch_op;
 	bool local_half;		/* one end of the pair is left */
 
-	struct rnic_pd *pd;		/* with `reserved` octets set aside for what may become of the stream */
-	uint64_t reserved;
+	struct rnic_pd *pd;		/* with `reserved` set aside for what may become of the stream */
+	struct prm_bill reserved;
 	struct stream_remote *remote;
 	struct stream_relay *relay;
 	struct iw_qp_stat qp_last;
@@ -86,7 +86,7 @@ void hold_start(struct stream *st);
 /* The requests of hold_start() end some time later; `then` is called when they have (not when the stream died meanwhile). */
 void hold_stop(struct stream *st, void (*then)(struct stream *st));
 void hold_stopped(struct stream *st);
-uint64_t remote_memory(void);			/* octets that a stream registers */
+void remote_needs(struct prm_bill *b);		/* what a stream takes from its user's quotas */
 int remote_start(struct stream *st, bool initiator);
 void remote_free(struct stream *st);
 const struct iw_qp_stat *remote_stat(const struct stream *st);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -28,12 +27,17 @@ static size_t rq_len(const struct iw_rs_param *p)
 	return (size_t)p->bufs * p->buf_size;
 }
 
-uint64_t remote_memory(void)
+/* What is exposed for the peer's Reads is part of the transmit ring. */
+void remote_needs(struct prm_bill *b)
 {
 	struct iw_rs_param p;
 
 	fill_param(&p);
-	return (uint64_t)p.tx_len + p.rx_len + p.rd_len + rq_len(&p);
+	*b = (struct prm_bill){ 0 };
+	b->n[PRM_MEMORY] = (uint64_t)p.tx_len + p.rx_len + p.rd_len + rq_len(&p);
+	b->n[PRM_STAGS] = 4 + IW_RS_SA;
+	b->n[PRM_READS] = CONN_READS;
+	b->n[PRM_CQES] = CONN_CQES;
 }
 
 static uint8_t *tx_ring(const struct stream *st)
@@ -116,14 +120,14 @@ static int rs_post_send(void *ctx, const struct iw_wr *wr)
 {
 	struct stream_remote *r = ((struct stream *)ctx)->remote;
 
-	return r->conn ? iw_qp_post_send(rnic_qp_state(conn_qp(r->conn)), wr) : -ENOTCONN;
+	return r->conn ? rnic_post_send(conn_qp(r->conn), wr) : -ENOTCONN;
 }
 
 static int rs_post_recv(void *ctx, uint64_t wr_id, const struct iw_sge *sge)
 {
 	struct stream_remote *r = ((struct stream *)ctx)->remote;
 
-	return r->conn ? iw_qp_post_recv(rnic_qp_state(conn_qp(r->conn)), wr_id, sge) : -ENOTCONN;
+	return r->conn ? rnic_post_recv(conn_qp(r->conn), wr_id, sge) : -ENOTCONN;
 }
 
 static unsigned int rs_sq_free(void *ctx)
@@ -139,7 +143,7 @@ static int rs_expose(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint
 
 	if (!st->remote->conn)
 		return -ENOTCONN;
-	return reg(st, tx_ring(st) + off, len, IW_ACCESS_REMOTE_READ, stag, to);
+	return reg(st, tx_ring(st) + off, len, RNIC_PREPAID | IW_ACCESS_REMOTE_READ, stag, to);
 }
 
 static void rs_unexpose(void *ctx, uint32_t stag)
@@ -356,14 +360,16 @@ static int remote_alloc(struct stream *st)
 	struct iw_rs_param p;
 	struct stream_remote *r;
 	size_t head = (sizeof(*r) + 4095) & ~(size_t)4095, size;
+	void *mem;
+	int ret;
 
 	fill_param(&p);
 	size = head + ((rq_len(&p) + 4095) & ~(size_t)4095) + p.rd_len;
-	r = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (r == MAP_FAILED)
-		return -ENOMEM;
+	ret = prm_mem_create(rnic_pd_user(st->pd), size, &mem, NULL);
+	if (ret)
+		return ret;
+	r = mem;
 	r->st = st;
-	r->size = size;
 	r->p = p;
 	r->rq = (uint8_t *)r + head;
 	r->rd = (uint8_t *)r + size - p.rd_len;
@@ -383,7 +389,7 @@ int remote_start(struct stream *st, bool initiator)
 		return ret;
 	r = st->remote;
 	r->pd = st->pd;
-	ret = conn_create(st->end[0].tcp, r->pd, &remote_conn_ops, st, &r->conn);
+	ret = conn_create_queues(st->end[0].tcp, r->pd, &(struct conn_queues){ .flags = RNIC_PREPAID }, &remote_conn_ops, st, &r->conn);
 	if (ret)
 		return ret;
 	rnic_qp_set_stream_id(conn_qp(r->conn), st->id);
@@ -419,7 +425,7 @@ void remote_free(struct stream *st)
 		conn_abort(r->conn);
 		st->end[0].tcp = -1;
 	}
-	munmap(r, r->size);
+	prm_mem_destroy(r);
 	st->remote = NULL;
 }
 

@@ -14,7 +14,6 @@ struct stream_remote {
 	struct stream *st;
 	struct conn *conn;		/* NULL once it is over */
 	struct rnic_pd *pd;
-	size_t size;			/* of this mapping */
 	struct iw_rs rs;
 	struct iw_rs_param p;
 	uint8_t *rq, *rd;		/* behind this structure */

@@ -48,6 +48,7 @@ struct dut {
 	struct conn *c;
 	struct rnic_pd *pd[2];
 	struct rnic_qp *s2;
+	struct rnic_cq *s2_cq;
 	struct rnic_mr *mr[NREG], *rmr;
 	uint8_t *mem[NREG], *recv;
 };
@@ -57,10 +58,6 @@ static int listener;
 static struct op accept_op;
 static struct work next_work;
 static void accept_next(void);
-
-static void quiet_complete(void *ctx, const struct iw_cqe *cqe)
-{
-}
 
 static void quiet_event(void *ctx, enum iw_qp_event ev)
 {
@@ -114,8 +111,13 @@ static void memory_report(struct dut *d)
 
 static int setup_regions(struct dut *d)
 {
-	struct rnic_qp_attr attr = { .pd = d->pd[0], .complete = quiet_complete, .event = quiet_event };
-	int ret = rnic_qp_create(&attr, &d->s2);
+	struct rnic_cq_attr cq = { .size = IW_QP_SQ + IW_QP_RQ };
+	struct rnic_qp_attr attr = { .pd = d->pd[0], .event = quiet_event };
+	int ret = rnic_cq_create(d->pd[0], &cq, &d->s2_cq);
+
+	attr.send_cq = attr.recv_cq = d->s2_cq;
+	if (!ret)
+		ret = rnic_qp_create(&attr, &d->s2);
 
 	for (unsigned int i = 0; !ret && i < NREG; i++) {
 		const struct region *r = &regions[i];
@@ -130,7 +132,6 @@ static int setup_regions(struct dut *d)
 
 static int setup_receives(struct dut *d)
 {
-	struct iw_qp *q = rnic_qp_state(conn_qp(d->c));
 	uint64_t to = 0;
 	int ret;
 
@@ -139,7 +140,7 @@ static int setup_receives(struct dut *d)
 	for (unsigned int i = 0; !ret && i < NRECV; i++) {
 		struct iw_sge sge = { .to = to, .stag = rnic_mr_stag(d->rmr), .len = recv_len[i] };
 
-		ret = iw_qp_post_recv(q, i + 1, &sge);
+		ret = rnic_post_recv(conn_qp(d->c), i + 1, &sge);
 		to += recv_len[i];
 	}
 	return ret;
@@ -161,6 +162,7 @@ static void teardown(struct dut *d)
 	if (d->recv)
 		free(d->recv - GUARD);
 	rnic_qp_destroy(d->s2);
+	rnic_cq_destroy(d->s2_cq);
 	rnic_pd_put(d->pd[0]);
 	rnic_pd_put(d->pd[1]);
 	memset(d, 0, sizeof(*d));
@@ -342,17 +344,18 @@ static int listen_on(unsigned int port)
 
 static void usage(FILE *f)
 {
-	fprintf(f, "usage: iwdut --port P [--crc on|off] [--markers]\n"
+	fprintf(f, "usage: iwdut --port P [--crc on|off] [--markers] [--hide-stag-errors]\n"
 		"  --port P      listen on 127.0.0.1 port P; 0: a free one\n"
 		"  --crc on|off  what our Reply asks for (default on); off only works when the Request has C=0 too\n"
-		"  --markers     ask the peer for Markers\n");
+		"  --markers     ask the peer for Markers\n"
+		"  --hide-stag-errors  STags of others are answered like STags that do not exist\n");
 }
 
 static int parse(int argc, char **argv, unsigned int *port)
 {
 	static const struct option opts[] = {
 		{ "port", required_argument, NULL, 'p' }, { "crc", required_argument, NULL, 'c' },
-		{ "markers", no_argument, NULL, 'm' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "markers", no_argument, NULL, 'm' }, { "help", no_argument, NULL, 'h' }, { "hide-stag-errors", no_argument, NULL, 's' }, { 0 },
 	};
 	bool have = false;
 	char *end;
@@ -371,6 +374,9 @@ static int parse(int argc, char **argv, unsigned int *port)
 			break;
 		case 'm':
 			conf.markers = true;
+			break;
+		case 's':
+			conf.hide_stag_errors = true;
 			break;
 		case 'h':
 			usage(stdout);

@@ -7,10 +7,6 @@
 #define LEN	4096u
 #define TO	0x10000u
 
-static void on_complete(void *ctx, const struct iw_cqe *cqe)
-{
-}
-
 static void on_event(void *ctx, enum iw_qp_event ev)
 {
 }
@@ -30,11 +26,24 @@ struct world {
 
 static struct rnic_qp *new_qp(struct rnic_pd *pd)
 {
-	struct rnic_qp_attr attr = { .pd = pd, .complete = on_complete, .event = on_event, .invalidated = on_invalidated };
+	struct rnic_qp_attr attr = { .pd = pd, .event = on_event, .invalidated = on_invalidated };
+	const struct rnic_cq_attr cq = { .size = IW_QP_SQ + IW_QP_RQ };
 	struct rnic_qp *qp;
 
+	assert_int_equal(rnic_cq_create(pd, &cq, &attr.send_cq), 0);
+	attr.recv_cq = attr.send_cq;
+	attr.ctx = attr.send_cq;
 	assert_int_equal(rnic_qp_create(&attr, &qp), 0);
 	return qp;
+}
+
+static void end_qp(struct rnic_qp *qp)
+{
+	struct rnic_cq *cq = rnic_qp_ctx(qp);
+
+	assert_int_equal(rnic_cq_destroy(cq), -EBUSY);
+	rnic_qp_destroy(qp);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
 }
 
 static int setup(void **state)
@@ -55,9 +64,9 @@ static int teardown(void **state)
 {
 	struct world *w = *state;
 
-	rnic_qp_destroy(w->qp);
-	rnic_qp_destroy(w->qp2);
-	rnic_qp_destroy(w->foreign);
+	end_qp(w->qp);
+	end_qp(w->qp2);
+	end_qp(w->foreign);
 	rnic_pd_put(w->pd);
 	rnic_pd_put(w->other);
 	free(w);
@@ -247,7 +256,7 @@ static void scope_ends_with_the_qp(void **state)
 	struct rnic_qp *qp = new_qp(w->pd);
 	uint32_t stag = rnic_mr_stag(reg(w, qp, IW_ACCESS_REMOTE_WRITE));
 
-	rnic_qp_destroy(qp);
+	end_qp(qp);
 	assert_null(rnic_mr_find(stag));
 }
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* Quotas per user id, and a reserve for users who come later. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "conf.h"
+#include "log.h"
+#include "prm.h"
+
+#define FDS_OWN		256u	/* files of the daemon that are no streams */
+#define FDS_STREAM	4u	/* a stream has at most so many: TCP, carrier, segment, watch */
+
+static const struct { const char *name, *key; } kinds[PRM_KINDS] = {
+	[PRM_STREAMS] = { "streams", "max_streams" },
+	[PRM_MEMORY] = { "memory", "max_memory" },
+	[PRM_STAGS] = { "stags", "max_stags" },
+	[PRM_READS] = { "reads", "max_reads" },
+	[PRM_CQES] = { "cq_entries", "max_cq_entries" },
+};
+
+static struct {
+	struct prm_user *users;
+	uint64_t total[PRM_KINDS], refused[PRM_KINDS];
+} prm;
+
+struct prm_user *prm_user_get(uint32_t uid)
+{
+	struct prm_user *u;
+
+	for (u = prm.users; u; u = u->next) {
+		if (u->uid == uid)
+			return u;
+	}
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return NULL;
+	u->uid = uid;
+	work_class_init(&u->turn);
+	u->next = prm.users;
+	prm.users = u;
+	return u;
+}
+
+/* ---- how much ---- */
+
+const char *prm_name(enum prm_kind k)
+{
+	return kinds[k].name;
+}
+
+uint64_t prm_limit(const struct prm_user *u, enum prm_kind k)
+{
+	if (u->uid == PRM_DAEMON)
+		return UINT64_MAX;
+	switch (k) {
+	case PRM_STREAMS: return conf.max_streams;
+	case PRM_MEMORY: return conf.max_memory;
+	case PRM_STAGS: return conf.max_stags;
+	case PRM_READS: return conf.max_reads;
+	default: return conf.max_cq_entries;
+	}
+}
+
+uint64_t prm_total(enum prm_kind k)
+{
+	return prm.total[k];
+}
+
+uint64_t prm_refused(enum prm_kind k)
+{
+	return prm.refused[k];
+}
+
+void prm_foreach(void (*fn)(void *arg, const struct prm_user *u), void *arg)
+{
+	for (struct prm_user *u = prm.users; u; u = u->next)
+		fn(arg, u);
+}
+
+/*
+ * Files are what users really take from each other. Nobody may have more streams than would still fit: however many users there are
+ * and whatever they want, one who comes later finds room (security.md L2).
+ */
+static bool leaves_room(const struct prm_user *u, uint64_t n)
+{
+	static uint64_t room;
+	struct rlimit rl;
+
+	if (!room) {
+		room = UINT64_MAX;
+		if (!getrlimit(RLIMIT_NOFILE, &rl) && rl.rlim_cur != RLIM_INFINITY)
+			room = rl.rlim_cur > 2 * FDS_OWN ? (rl.rlim_cur - FDS_OWN) / FDS_STREAM : 1;
+	}
+	return prm.total[PRM_STREAMS] < room && u->used[PRM_STREAMS] + n <= room - prm.total[PRM_STREAMS];
+}
+
+/* Which kind says no, or PRM_KINDS. */
+static enum prm_kind refusal(const struct prm_user *u, const struct prm_bill *b, bool *room)
+{
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++) {
+		uint64_t limit = prm_limit(u, k);
+
+		if (b->n[k] && (b->n[k] > limit || u->used[k] > limit - b->n[k]))
+			return k;
+	}
+	*room = u->uid == PRM_DAEMON || !b->n[PRM_STREAMS] || leaves_room(u, b->n[PRM_STREAMS]);
+	return *room ? PRM_KINDS : PRM_STREAMS;
+}
+
+int prm_take(struct prm_user *u, const struct prm_bill *b)
+{
+	bool room = true;
+	enum prm_kind k = refusal(u, b, &room);
+
+	if (k < PRM_KINDS) {
+		prm.refused[k]++;
+		if (!room)
+			log_warn("user %u: has %" PRIu64 " streams; what is left of the open files is kept for others: plain TCP. See LimitNOFILE=",
+				 u->uid, u->used[k]);
+		else
+			log_warn("user %u: quota of %s: has %" PRIu64 ", wants %" PRIu64 " more, may have %" PRIu64 " (%s): plain TCP",
+				 u->uid, kinds[k].name, u->used[k], b->n[k], prm_limit(u, k), kinds[k].key);
+		return -EDQUOT;
+	}
+	for (k = 0; k < PRM_KINDS; k++) {
+		u->used[k] += b->n[k];
+		prm.total[k] += b->n[k];
+	}
+	return 0;
+}
+
+void prm_give(struct prm_user *u, const struct prm_bill *b)
+{
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++) {
+		u->used[k] -= b->n[k];
+		prm.total[k] -= b->n[k];
+	}
+}
+
+int prm_take_one(struct prm_user *u, enum prm_kind k, uint64_t n)
+{
+	struct prm_bill b = { 0 };
+
+	b.n[k] = n;
+	return prm_take(u, &b);
+}
+
+void prm_give_one(struct prm_user *u, enum prm_kind k, uint64_t n)
+{
+	u->used[k] -= n;
+	prm.total[k] -= n;
+}

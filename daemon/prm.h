@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The Privileged Resource Manager: what a user may have of everything that is scarce, memory that may be registered, and
+ * each user's turn at the engine. RFC 5040 8.1.2: non-privileged ULPs get STags, queue entries and Read slots from nobody else.
+ */
+#ifndef IWARPD_PRM_H
+#define IWARPD_PRM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+
+#define PRM_DAEMON	0xffffffffu	/* the "user" of the daemon's own sessions: no quota, but a turn like any other */
+
+enum prm_kind {
+	PRM_STREAMS,
+	PRM_MEMORY,		/* octets registered or set aside */
+	PRM_STAGS,
+	PRM_READS,		/* Read slots: IRD and ORD of all its queue pairs */
+	PRM_CQES,		/* completion queue entries */
+	PRM_KINDS,
+};
+
+struct rnic_mr;
+struct prm_user {
+	uint32_t uid;
+	uint64_t used[PRM_KINDS];
+	struct work_class turn;		/* work of its streams: users share the engine, not streams */
+	struct prm_user *next;
+};
+
+struct prm_user *prm_user_get(uint32_t uid);	/* finds or makes; it stays for good. NULL: no memory */
+
+/* Several at once, all or nothing. 0 or -EDQUOT; a refusal is counted and says in the log what was exhausted. */
+struct prm_bill { uint64_t n[PRM_KINDS]; };
+int prm_take(struct prm_user *u, const struct prm_bill *b);
+void prm_give(struct prm_user *u, const struct prm_bill *b);
+int prm_take_one(struct prm_user *u, enum prm_kind k, uint64_t n);
+void prm_give_one(struct prm_user *u, enum prm_kind k, uint64_t n);
+
+const char *prm_name(enum prm_kind k);		/* "streams", "memory", "stags", "reads", "cq_entries" */
+uint64_t prm_limit(const struct prm_user *u, enum prm_kind k);
+uint64_t prm_total(enum prm_kind k);		/* used by all users together */
+uint64_t prm_refused(enum prm_kind k);		/* times that a quota said no since the start */
+void prm_foreach(void (*fn)(void *arg, const struct prm_user *u), void *arg);
+
+/*
+ * Memory for registrations: mappings of memfds that we made and sealed, so that nobody can shrink them under us, zeroed, and known
+ * to belong to one user. fd: the memfd for the application, or NULL (then nobody else ever has it). 0 or -errno.
+ */
+int prm_mem_create(struct prm_user *u, size_t size, void **addr, int *fd);
+/* Takes back what is still registered of it (that is a fault of ours, and logged), then unmaps. */
+void prm_mem_destroy(void *addr);
+
+/* What the RNIC looks at: the memory that [addr, addr + len) is in, or NULL. */
+struct prm_mem {
+	uint8_t *addr;
+	size_t len;
+	struct prm_user *user;
+	struct rnic_mr *mrs;		/* registrations of it */
+};
+struct prm_mem *prm_mem_find(const void *addr, size_t len);
+/* iwarpd: users register nothing but such memory of their own. Off for tools that run in one user's process. */
+extern bool prm_strict;
+
+#endif
