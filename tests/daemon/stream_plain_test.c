@@ -2,6 +2,7 @@
 /* Streams that do not run over RDMAP: held, withdrawn to a relay, abandoned, joined as a pair of this host. */
 #include "stream_util.h"
 
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -438,6 +439,19 @@ static void local_pair(void)
 	assert_int_equal(stream_state(app[0].st), STREAM_LOCAL);
 }
 
+/* One end was closed: the other still has its witness, for options, until it is closed too. */
+static void other_end_closes(unsigned int other)
+{
+	int v = -1;
+	socklen_t len = sizeof(v);
+
+	run_rounds(20);
+	assert_int_equal(ngone, 0);
+	assert_int_equal(getsockopt(stream_tcp(app[0].st, other), IPPROTO_TCP, TCP_NODELAY, &v, &len), 0);
+	close_app(other);
+	run_until(gone, NULL);
+}
+
 static void count_rows(void *arg, const struct stream_info *i)
 {
 	*(unsigned int *)arg += i->client ? 1 : 16;
@@ -453,16 +467,16 @@ static void local_client_closes(void **state)
 	assert_true(stream_tcp(app[0].st, 0) >= 0);
 	assert_true(stream_tcp(app[0].st, 1) >= 0);
 	close_app(0);
-	run_until(gone, NULL);
 	expect_end(&app[1], 0);
+	other_end_closes(1);
 }
 
 static void local_server_closes(void **state)
 {
 	local_pair();
 	close_app(1);
-	run_until(gone, NULL);
 	expect_end(&app[0], 0);
+	other_end_closes(0);
 }
 
 static void local_half_closes_keep_it(void **state)
@@ -475,7 +489,7 @@ static void local_half_closes_keep_it(void **state)
 	run_rounds(10);
 	assert_int_equal(ngone, 0);
 	close_app(1);
-	run_until(gone, NULL);
+	other_end_closes(0);
 }
 
 /* Both holders die at the same moment, before anybody could look. */
@@ -517,8 +531,9 @@ static void local_other_process_dies(void **state)
 	run_rounds(20);
 	assert_int_equal(ngone, 0);
 	close(p[1]);
-	run_until(gone, NULL);
 	waitpid(pid, NULL, 0);
+	expect_end(&app[0], 0);
+	other_end_closes(0);
 }
 
 static void local_open_by_cookie(void **state)
@@ -546,9 +561,9 @@ static void local_client_gone_before_the_claim(void **state)
 	assert_int_equal(stream_claim_local(app[0].st, tcp[1], &t, &owner, &app[1].g), 0);
 	tcp[1] = -1;
 	take_grant(&app[1]);
-	run_until(gone, NULL);
 	expect_octets(&app[1], "testament");
 	expect_end(&app[1], 0);
+	other_end_closes(1);
 }
 
 int main(void)
