@@ -74,6 +74,8 @@ static void offer_answered(struct sess_ask *q, bool yes, enum iw_reason reason)
 
 	if (yes)
 		reason = refused_find(&o->t);	/* a claim may have given up while we asked */
+	if (yes && !reason && o->spoken_to)
+		reason = IW_REASON_NOT_MPA;
 	if (!o->req.client)
 		reason = IW_REASON_TUPLE_UNKNOWN;
 	if (reason) {
@@ -126,8 +128,7 @@ static enum iw_reason offer_check(struct offer *o, const struct iw_ctl_conn *m)
 	reason = offer_names(o, m, state);
 	if (reason)
 		return reason;
-	if (state == TCP_ESTABLISHED && !sock_unused(o->tcp))
-		return IW_REASON_NOT_MPA;
+	o->spoken_to = state == TCP_ESTABLISHED && !sock_unused(o->tcp);
 	if (offer_find(&o->t))
 		return IW_REASON_FD_SHARED;
 	reason = refused_find(&o->t);

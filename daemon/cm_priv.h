@@ -123,6 +123,7 @@ struct offer {
 	uint64_t conn_id;
 	int tcp, fd;
 	bool confirm_peer;		/* the destination is the library's word: compare when established */
+	bool spoken_to;			/* octets from the server were there before the offer */
 	bool promised;			/* a claim was answered yes, CONFIRM is awaited */
 	enum iw_reason doomed;		/* not yet committed: withdraw at once when it is */
 };

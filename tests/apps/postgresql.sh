@@ -5,7 +5,7 @@ PGBIN=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)
 need setpriv || return 0
 pg=$RIG_DIR/pg
 install -d -o postgres -m 700 "$pg" "$pg/sock"
-as_pg=(setpriv --reuid postgres --regid postgres --clear-groups env HOME="$pg" LC_ALL=C)
+as_pg=(setpriv --reuid postgres --regid postgres --clear-groups env -C / HOME="$pg" LC_ALL=C)
 "${as_pg[@]}" "$PGBIN/initdb" -D "$pg/data" -A trust -E UTF8 --no-sync >"$RIG_DIR/initdb.log" 2>&1 ||
 	{ fail "postgresql: initdb"; tail -n 5 "$RIG_DIR/initdb.log" | sed 's/^/# /'; return; }
 echo "host all all all trust" >>"$pg/data/pg_hba.conf"
@@ -15,7 +15,7 @@ pid=$!
 pg_ready() { host_exec $S "$PGBIN/pg_isready" -q -h "$pg/sock" -p 5432; }
 until_true 20 pg_ready || { fail "postgresql starts"; tail -n 5 "$RIG_DIR/postgres.log" | sed 's/^/# /'; return; }
 counts_begin $S $C
-client=(setpriv --reuid postgres --regid postgres --clear-groups env HOME="$pg" LC_ALL=C PGHOST="$A" PGUSER=postgres)
+client=(setpriv --reuid postgres --regid postgres --clear-groups env -C / HOME="$pg" LC_ALL=C PGHOST="$A" PGUSER=postgres)
 host_exec_iw $C "${client[@]}" "$PGBIN/pgbench" -i -s 2 -q postgres >"$RIG_DIR/pgbench.init" 2>&1
 ok $? "postgresql: pgbench -i" || tail -n 3 "$RIG_DIR/pgbench.init" | sed 's/^/# /'
 host_exec_iw $C "${client[@]}" timeout 90 "$PGBIN/pgbench" -c 4 -T "${IW_PGBENCH_S:-20}" postgres >"$RIG_DIR/pgbench.out" 2>&1

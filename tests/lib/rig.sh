@@ -39,6 +39,8 @@ rig_up() {
 	local i n=$1
 	rig_need
 	RIG_DIR=$(mktemp -d "${TMPDIR:-/tmp}/r.XXXXXX") || exit 1
+	RIG_LIB=$RIG_DIR/libiwsock.so	# where every user can read it, wherever the checkout is
+	install -m 755 "$IW_BUILD/libiwsock.so" "$RIG_LIB" || exit 1
 	trap rig_trap EXIT
 	trap 'exit 1' INT TERM HUP
 	chmod 755 "$RIG_DIR"
@@ -90,7 +92,7 @@ host_exec() {
 host_exec_iw() {
 	local h=$1
 	shift
-	nsenter --net="$(host_ns "$h")" env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$IW_BUILD/libiwsock.so" "$@"
+	nsenter --net="$(host_ns "$h")" env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$RIG_LIB" "$@"
 }
 # host_bg HOST LOG cmd...: in the background, output to RIG_DIR/LOG; the pid is in $!
 host_bg() {
@@ -103,7 +105,7 @@ host_bg() {
 host_bg_iw() {
 	local h=$1 log=$RIG_DIR/$2
 	shift 2
-	nsenter --net="$(host_ns "$h")" env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$IW_BUILD/libiwsock.so" "$@" \
+	nsenter --net="$(host_ns "$h")" env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$RIG_LIB" "$@" \
 		>"$log" 2>&1 </dev/null &
 	RIG_PIDS+=($!)
 }
