@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: MIT */
+/* Completion queues: room that is promised, overflow that stays at home, events, and who may use what. */
+#include "verbs_util.h"
+
+#include "../../daemon/conn.h"
+
+#define LEN	65536u
+#define RIGHTS	(IW_ACCESS_LOCAL_READ | IW_ACCESS_LOCAL_WRITE)
+
+static struct rnic_pd *pd, *foreign;
+static struct rnic_mr *mr;
+static uint8_t mem[LEN];
+
+static int setup(void **state)
+{
+	conf_default(&conf);
+	pd = rnic_pd_get(1000);
+	foreign = rnic_pd_get(1001);
+	mr = new_mr(pd, NULL, mem, LEN, RIGHTS);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	bool clean;
+
+	rnic_mr_dereg(mr);
+	clean = !prm_total(PRM_CQES) && !prm_total(PRM_STAGS) && !prm_total(PRM_MEMORY) && !prm_total(PRM_READS);
+	rnic_pd_put(pd);
+	rnic_pd_put(foreign);
+	return clean ? 0 : -1;
+}
+
+/* a is the Initiator; both in pd. */
+struct joined { struct vqp a, b; struct rnic_cq *acq, *bcq; };
+
+static void join(struct joined *j, unsigned int entries, struct rnic_cq *bcq)
+{
+	j->acq = new_cq(pd, 2 * IW_QP_SQ);
+	j->bcq = bcq ? bcq : new_cq(pd, 2 * entries);
+	assert_int_equal(vqp_new(&j->a, pd, j->acq, j->acq, 0, 0), 0);
+	assert_int_equal(vqp_new(&j->b, pd, j->bcq, j->bcq, entries, entries), 0);
+	vqp_start(&j->a, true);
+	vqp_start(&j->b, false);
+}
+
+static void part(struct joined *j, bool own_bcq)
+{
+	rnic_qp_destroy(j->a.qp);
+	rnic_qp_destroy(j->b.qp);
+	assert_int_equal(rnic_cq_destroy(j->acq), 0);
+	if (own_bcq)
+		assert_int_equal(rnic_cq_destroy(j->bcq), 0);
+}
+
+static void sizes(void **state)
+{
+	struct rnic_cq_attr attr = { .size = 0 };
+	struct rnic_cq *cq;
+
+	assert_int_equal(rnic_cq_create(pd, &attr, &cq), -EINVAL);
+	attr.size = RNIC_CQ_MAX + 1;
+	assert_int_equal(rnic_cq_create(pd, &attr, &cq), -EINVAL);
+	conf.max_cq_entries = 100;
+	attr.size = 101;
+	assert_int_equal(rnic_cq_create(pd, &attr, &cq), -EDQUOT);
+	attr.size = 100;
+	assert_int_equal(rnic_cq_create(pd, &attr, &cq), 0);
+	attr.size = 1;
+	{
+		struct rnic_cq *other;
+
+		assert_int_equal(rnic_cq_create(pd, &attr, &other), -EDQUOT);
+		assert_int_equal(rnic_cq_create(foreign, &attr, &other), 0);	/* another user's quota is his own */
+		rnic_cq_destroy(other);
+	}
+	rnic_cq_destroy(cq);
+}
+
+/* SEC-P05: what is not promised at creation cannot be had. */
+static void room_is_promised(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 64), *other = new_cq(pd, 64);
+	struct vqp v[3];
+
+	assert_int_equal(vqp_new(&v[0], pd, cq, cq, 16, 16), 0);
+	assert_int_equal(vqp_new(&v[1], pd, cq, other, 32, 16), 0);
+	assert_int_equal(vqp_new(&v[2], pd, cq, other, 1, 16), -ENOSPC);
+	assert_int_equal(vqp_new(&v[2], pd, other, cq, 48, 1), -ENOSPC);
+	assert_int_equal(vqp_new(&v[2], pd, other, other, 24, 24), 0);	/* the refusals took nothing */
+	assert_int_equal(rnic_cq_destroy(cq), -EBUSY);
+	rnic_qp_destroy(v[0].qp);
+	assert_int_equal(vqp_new(&v[0], pd, cq, cq, 16, 16), 0);
+	for (int i = 0; i < 3; i++)
+		rnic_qp_destroy(v[i].qp);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+	assert_int_equal(rnic_cq_destroy(other), 0);
+}
+
+/* SEC-R09, L5: another user's queue is not for us. */
+static void foreign_queue(void **state)
+{
+	struct rnic_cq *cq = new_cq(foreign, 1024), *own = new_cq(pd, 1024);
+	struct vqp v;
+
+	assert_int_equal(vqp_new(&v, pd, cq, cq, 0, 0), -EPERM);
+	assert_int_equal(vqp_new(&v, pd, own, cq, 0, 0), -EPERM);
+	assert_int_equal(vqp_new(&v, pd, own, NULL, 0, 0), -EINVAL);
+	assert_int_equal(vqp_new(&v, pd, own, own, IW_QP_SQ + 1, 1), -EINVAL);
+	rnic_cq_destroy(cq);
+	rnic_cq_destroy(own);
+}
+
+static void queues_are_as_long_as_asked(void **state)
+{
+	struct joined j;
+
+	join(&j, 4, NULL);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(post_recv(&j.b, i, mr, i * 64, 64), 0);
+	assert_int_equal(post_recv(&j.b, 4, mr, 0, 64), -EAGAIN);
+	assert_int_equal(post_text(&j.a, 1, "first", 0), 0);
+	exchange(&j.a, &j.b);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(post_text(&j.b, i, "x", 0), 0);
+	assert_int_equal(post_text(&j.b, 4, "x", 0), -EAGAIN);
+	part(&j, true);
+}
+
+/* 64 queue pairs of one user with all queues full at one CQ: every completion is there (SEC-U09). */
+static void full_queues_fit(void **state)
+{
+	enum { N = 64, DEEP = 16 };
+	struct rnic_cq *cq = new_cq(pd, N * DEEP * 2);
+	static struct joined j[N];
+	struct rnic_wc wc[100];
+	int n, sum = 0;
+
+	for (unsigned int i = 0; i < N; i++) {
+		join(&j[i], DEEP, cq);
+		for (unsigned int k = 0; k < DEEP; k++)
+			assert_int_equal(post_recv(&j[i].b, k, mr, k * 64, 64), 0);
+		assert_int_equal(post_recv(&j[i].a, 0, mr, 0, 64), 0);
+		for (unsigned int k = 1; k < DEEP; k++)
+			assert_int_equal(post_recv(&j[i].a, k, mr, k * 64, 64), 0);
+		for (unsigned int k = 0; k < DEEP; k++)
+			assert_int_equal(post_text(&j[i].a, k, "flood", 0), 0);
+	}
+	for (unsigned int i = 0; i < N; i++) {
+		exchange(&j[i].a, &j[i].b);
+		for (unsigned int k = 0; k < DEEP; k++)
+			assert_int_equal(post_text(&j[i].b, k, "back", 0), 0);
+		exchange(&j[i].a, &j[i].b);
+		assert_false(j[i].b.gone);
+	}
+	while ((n = rnic_cq_poll(cq, wc, 100)) > 0)
+		sum += n;
+	assert_int_equal(n, 0);
+	assert_int_equal(sum, N * DEEP * 2);
+	for (unsigned int i = 0; i < N; i++)
+		part(&j[i], false);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+static unsigned int overflows;
+
+static void on_overflow(void *ctx, struct rnic_cq *cq)
+{
+	overflows++;
+	engine_stop();
+}
+
+static bool overflowed(void *arg)
+{
+	return overflows;
+}
+
+/* SEC-R10: an owner posts anew without ever polling. Its streams end, and nobody else's. */
+static void overflow_is_confined(void **state)
+{
+	const struct rnic_cq_attr attr = { .size = 16, .overflow = on_overflow };
+	struct joined lazy, mate, good;
+	struct rnic_wc wc[32];
+	struct rnic_cq *cq;
+	unsigned int i;
+	int n;
+
+	overflows = 0;
+	assert_int_equal(rnic_cq_create(pd, &attr, &cq), 0);
+	join(&lazy, 4, cq);
+	join(&mate, 4, cq);	/* its neighbour at the same CQ */
+	join(&good, 4, NULL);
+	assert_int_equal(post_recv(&mate.b, 77, mr, 0, 64), 0);
+	assert_int_equal(post_text(&mate.a, 1, "hello", 0), 0);
+	exchange(&mate.a, &mate.b);
+	for (i = 0; i < 100 && !lazy.b.gone; i++) {
+		post_recv(&lazy.b, 1000 + i, mr, 0, 64);
+		post_text(&lazy.a, i, "flood", 0);
+		exchange(&lazy.a, &lazy.b);
+
+		assert_int_equal(post_recv(&good.b, i, mr, 64, 64), 0);
+		assert_int_equal(post_text(&good.a, i, "good", 0), 0);
+		exchange(&good.a, &good.b);
+		assert_int_equal(rnic_cq_poll(good.bcq, wc, 32), 1);
+		assert_int_equal(wc[0].cqe.wr_id, i);
+		assert_int_equal(wc[0].cqe.status, IW_WC_OK);
+		assert_ptr_equal(wc[0].qp, good.b.qp);
+		while (rnic_cq_poll(lazy.acq, wc, 32) > 0 || rnic_cq_poll(good.acq, wc, 32) > 0)
+			;
+	}
+	assert_int_equal(i, 16);	/* mate's 1 and 15 of them fit */
+	assert_true(lazy.b.gone);
+	assert_true(mate.b.gone);
+	assert_false(good.b.gone);
+	exchange(&lazy.a, &lazy.b);
+	exchange(&mate.a, &mate.b);
+	for (unsigned int k = 0; k < 2; k++) {
+		const struct iw_qp *peer = rnic_qp_state(k ? mate.a.qp : lazy.a.qp);
+
+		assert_int_equal(peer->state, IW_QP_CLOSING);
+		assert_int_equal(peer->term.layer << 16 | peer->term.etype << 8 | peer->term.code, 0);
+	}
+	run_until(overflowed, NULL);
+	assert_int_equal(overflows, 1);
+	n = rnic_cq_poll(cq, wc, 32);
+	assert_int_equal(n, 16);
+	assert_int_equal(wc[0].cqe.wr_id, 77);
+	assert_int_equal(rnic_cq_poll(cq, wc, 32), -EOVERFLOW);
+	assert_true(rnic_cq_arm(cq, RNIC_CQ_NEXT));
+	assert_int_equal(post_recv(&mate.b, 1, mr, 0, 64), -EOVERFLOW);
+	assert_int_equal(post_text(&mate.b, 1, "x", 0), -EOVERFLOW);
+	{
+		struct vqp v;
+
+		assert_int_equal(vqp_new(&v, pd, cq, cq, 1, 1), -EOVERFLOW);
+	}
+	part(&lazy, false);
+	part(&mate, false);
+	part(&good, true);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+/* The overflow of a queue of sends happens while octets are handed to the LLP. */
+static void overflow_by_sends(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 8);
+	struct joined j;
+
+	join(&j, 4, cq);
+	assert_int_equal(post_recv(&j.b, 0, mr, 0, 64), 0);
+	for (unsigned int i = 0; i < 40; i++)
+		assert_int_equal(post_recv(&j.a, i, mr, 64, 64), 0);
+	assert_int_equal(post_text(&j.a, 1, "start", 0), 0);
+	exchange(&j.a, &j.b);
+	for (unsigned int i = 0; i < 40 && !j.b.gone; i++) {
+		post_text(&j.b, i, "never polled", 0);
+		exchange(&j.a, &j.b);
+	}
+	assert_true(j.b.gone);
+	assert_int_equal(rnic_qp_state(j.a.qp)->state, IW_QP_CLOSING);
+	part(&j, false);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+static unsigned int notified;
+
+static void on_notify(void *ctx, struct rnic_cq *cq)
+{
+	notified++;
+}
+
+static void events(void **state)
+{
+	const struct rnic_cq_attr attr = { .size = 64, .notify = on_notify };
+	struct rnic_cq *cq;
+	struct rnic_wc wc[64];
+	struct joined j;
+
+	notified = 0;
+	assert_int_equal(rnic_cq_create(pd, &attr, &cq), 0);
+	join(&j, 16, cq);
+	for (unsigned int i = 0; i < 16; i++)
+		assert_int_equal(post_recv(&j.b, i, mr, i * 64, 64), 0);
+	post_text(&j.a, 1, "not armed", 0);
+	exchange(&j.a, &j.b);
+	run_rounds(3);
+	assert_int_equal(notified, 0);
+	assert_true(rnic_cq_arm(cq, RNIC_CQ_NEXT));	/* there is one already */
+	assert_int_equal(rnic_cq_poll(cq, wc, 64), 1);
+	assert_int_equal(rnic_cq_poll(cq, wc, 64), 0);
+	assert_false(rnic_cq_arm(cq, RNIC_CQ_NEXT));
+	post_text(&j.a, 2, "one", 0);
+	post_text(&j.a, 3, "two", 0);
+	exchange(&j.a, &j.b);
+	run_rounds(3);
+	assert_int_equal(notified, 1);			/* once, and it is disarmed */
+	post_text(&j.a, 4, "three", 0);
+	exchange(&j.a, &j.b);
+	run_rounds(3);
+	assert_int_equal(notified, 1);
+	assert_int_equal(rnic_cq_poll(cq, wc, 64), 3);
+	rnic_cq_arm(cq, RNIC_CQ_SOLICITED);
+	post_text(&j.a, 5, "plain", 0);
+	exchange(&j.a, &j.b);
+	run_rounds(3);
+	assert_int_equal(notified, 1);
+	post_text(&j.a, 6, "wanted", IW_WR_SE);
+	exchange(&j.a, &j.b);
+	run_rounds(3);
+	assert_int_equal(notified, 2);
+	assert_int_equal(rnic_cq_poll(cq, wc, 64), 2);
+	assert_int_equal(wc[1].cqe.se, 1);
+	rnic_cq_arm(cq, RNIC_CQ_SOLICITED);		/* what failed is an event as well */
+	iw_qp_terminate(rnic_qp_state(j.a.qp), &rnic_qp_ops, j.a.qp, 0, 0, 0);
+	exchange(&j.a, &j.b);
+	run_rounds(3);
+	assert_int_equal(notified, 3);
+	assert_int_equal(rnic_cq_poll(cq, wc, 64), 16 - 6);
+	assert_int_equal(wc[0].cqe.status, IW_WC_FLUSH);
+	part(&j, false);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+/* A queue pair takes what it has in the queue with it; its neighbour's stays, in order. */
+static void destroyed_with_completions(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 64);
+	struct joined j[2];
+	struct rnic_wc wc[64];
+
+	for (unsigned int i = 0; i < 2; i++)
+		join(&j[i], 16, cq);
+	for (unsigned int k = 0; k < 10; k++) {
+		for (unsigned int i = 0; i < 2; i++) {
+			assert_int_equal(post_recv(&j[i].b, 100 * i + k, mr, k * 64, 64), 0);
+			post_text(&j[i].a, k, "text", 0);
+			exchange(&j[i].a, &j[i].b);
+		}
+	}
+	part(&j[0], false);
+	assert_int_equal(rnic_cq_poll(cq, wc, 64), 10);
+	for (unsigned int k = 0; k < 10; k++) {
+		assert_int_equal(wc[k].cqe.wr_id, 100 + k);
+		assert_ptr_equal(wc[k].qp, j[1].b.qp);
+	}
+	part(&j[1], false);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+static void two_queues(void **state)
+{
+	struct rnic_cq *scq = new_cq(pd, 16), *rcq = new_cq(pd, 16), *acq = new_cq(pd, 512);
+	struct rnic_wc wc[16];
+	struct vqp a, b;
+
+	assert_int_equal(vqp_new(&a, pd, acq, acq, 0, 0), 0);
+	assert_int_equal(vqp_new(&b, pd, scq, rcq, 16, 16), 0);
+	vqp_start(&a, true);
+	vqp_start(&b, false);
+	assert_int_equal(post_recv(&a, 1, mr, 0, 64), 0);
+	assert_int_equal(post_recv(&b, 2, mr, 64, 64), 0);
+	post_text(&a, 3, "question", 0);
+	exchange(&a, &b);
+	post_text(&b, 4, "answer", 0);
+	exchange(&a, &b);
+	assert_int_equal(rnic_cq_poll(scq, wc, 16), 1);
+	assert_int_equal(wc[0].cqe.op, IW_WR_SEND);
+	assert_int_equal(wc[0].cqe.wr_id, 4);
+	assert_int_equal(rnic_cq_poll(rcq, wc, 16), 1);
+	assert_int_equal(wc[0].cqe.op, IW_WR_RECV);
+	assert_int_equal(wc[0].cqe.len, 8);
+	assert_memory_equal(mem + 64, "question", 8);
+	rnic_qp_destroy(a.qp);
+	rnic_qp_destroy(b.qp);
+	assert_int_equal(rnic_cq_destroy(scq) | rnic_cq_destroy(rcq) | rnic_cq_destroy(acq), 0);
+}
+
+/* L8: a work request that names memory of another domain. The stream ends, and not one octet of it went out. */
+static void foreign_lkey(void **state)
+{
+	static uint8_t theirs[64] = "secret";
+	struct rnic_mr *other = new_mr(foreign, NULL, theirs, sizeof(theirs), RIGHTS);
+	const struct { uint8_t op; struct rnic_mr *mr; unsigned int access; } how[] = {
+		{ IW_WR_SEND, other, 0 }, { IW_WR_WRITE, other, 0 }, { IW_WR_SEND, NULL, IW_ACCESS_LOCAL_WRITE },
+	};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		static uint8_t own[64];
+		struct rnic_mr *local = how[i].mr ? how[i].mr : new_mr(pd, NULL, own, sizeof(own), how[i].access);
+		struct iw_wr wr = { .wr_id = 9, .op = how[i].op, .nsge = 1, .rstag = rnic_mr_stag(mr) };
+		struct rnic_wc wc[4];
+		struct joined j;
+
+		join(&j, 4, NULL);
+		wr.sge[0] = sge_of(local, 0, 6);
+		assert_int_equal(post_recv(&j.b, 1, mr, 0, 64), 0);
+		assert_int_equal(rnic_post_send(j.a.qp, &wr), 0);
+		exchange(&j.a, &j.b);
+		assert_int_equal(rnic_cq_poll(j.acq, wc, 4), 1);
+		assert_int_equal(wc[0].cqe.status, IW_WC_LOC_PROT);
+		assert_int_equal(rnic_qp_state(j.b.qp)->stat.rx_send + rnic_qp_state(j.b.qp)->stat.rx_write, 0);
+		assert_int_equal(j.b.events[IW_QP_EV_TERM_RECEIVED], 1);
+		part(&j, true);
+		if (!how[i].mr)
+			rnic_mr_dereg(local);
+	}
+	rnic_mr_dereg(other);
+}
+
+/* And one that names foreign memory as the place to receive or read into. */
+static void foreign_sink(void **state)
+{
+	static uint8_t theirs[64] = "untouched";
+	struct rnic_mr *other = new_mr(foreign, NULL, theirs, sizeof(theirs), RIGHTS | IW_ACCESS_READ_SINK);
+	struct iw_wr wr = { .wr_id = 9, .op = IW_WR_READ, .nsge = 1, .rstag = rnic_mr_stag(mr) };
+	struct joined j;
+
+	join(&j, 4, NULL);
+	assert_int_equal(post_recv(&j.b, 1, other, 0, 64), 0);
+	post_text(&j.a, 1, "overwritten", 0);
+	exchange(&j.a, &j.b);
+	assert_true(j.b.gone);
+	assert_memory_equal(theirs, "untouched", 10);
+	part(&j, true);
+	join(&j, 4, NULL);
+	wr.sge[0] = sge_of(other, 0, 6);
+	assert_int_equal(rnic_post_send(j.a.qp, &wr), 0);
+	exchange(&j.a, &j.b);
+	assert_true(j.a.gone);
+	assert_memory_equal(theirs, "untouched", 10);
+	part(&j, true);
+	rnic_mr_dereg(other);
+}
+
+/* ---- over TCP: a ULP with completion queues of its own ---- */
+
+struct side { struct conn *c; bool up, closed; };
+
+static void on_request(void *ctx, const struct iw_mpa_frame *f)
+{
+	assert_int_equal(conn_accept(((struct side *)ctx)->c, NULL, 0), 0);
+}
+
+static void on_established(void *ctx, const struct iw_mpa_frame *f)
+{
+	((struct side *)ctx)->up = true;
+}
+
+static void no_complete(void *ctx, const struct iw_cqe *cqe)
+{
+	fail_msg("a completion came by callback");
+}
+
+static void on_closed(void *ctx, int err, const struct iw_mpa_frame *f)
+{
+	((struct side *)ctx)->closed = true;
+}
+
+static const struct conn_ops ops = { .request = on_request, .established = on_established, .complete = no_complete, .closed = on_closed };
+
+static bool both_up(void *arg)
+{
+	struct side *s = arg;
+
+	return s[0].up && s[1].up;
+}
+
+static bool both_closed(void *arg)
+{
+	struct side *s = arg;
+
+	return s[0].closed && s[1].closed && !conn_count();
+}
+
+static bool was_notified(void *arg)
+{
+	return notified;
+}
+
+static void over_tcp(void **state)
+{
+	const struct rnic_cq_attr attr = { .size = 32, .notify = on_notify };
+	struct conn_queues q = { .max_send = 16, .max_recv = 16 };
+	struct side s[2] = { 0 };
+	struct rnic_wc wc[32];
+	struct rnic_cq *cq[2];
+	struct iw_sge sge = sge_of(mr, 128, 64);
+	struct iw_wr wr = { .wr_id = 5, .op = IW_WR_SEND, .flags = IW_WR_SE, .nsge = 1, .sge = { sge_of(mr, 0, 20) } };
+	int tcp[2];
+
+	notified = 0;
+	tcp_pair(tcp);
+	memcpy(mem, "from end to end, ok", 20);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rnic_cq_create(pd, &attr, &cq[i]), 0);
+		q.send_cq = q.recv_cq = cq[i];
+		assert_int_equal(conn_create_queues(tcp[i], pd, &q, &ops, &s[i], &s[i].c), 0);
+		assert_int_equal(rnic_post_recv(conn_qp(s[i].c), 50, &sge), 0);
+	}
+	conn_respond(s[1].c);
+	conn_initiate(s[0].c, NULL, 0);
+	run_until(both_up, s);
+	assert_false(rnic_cq_arm(cq[1], RNIC_CQ_SOLICITED));
+	assert_int_equal(rnic_post_send(conn_qp(s[0].c), &wr), 0);	/* nothing else: it leaves by itself */
+	run_until(was_notified, NULL);
+	assert_int_equal(rnic_cq_poll(cq[1], wc, 32), 1);
+	assert_int_equal(wc[0].cqe.len, 20);
+	assert_ptr_equal(rnic_qp_ctx(wc[0].qp), s[1].c);
+	assert_memory_equal(mem + 128, "from end to end, ok", 20);
+	conn_close(s[0].c);
+	conn_close(s[1].c);
+	run_until(both_closed, s);
+	assert_int_equal(rnic_cq_destroy(cq[0]) | rnic_cq_destroy(cq[1]), 0);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(sizes), T(room_is_promised), T(foreign_queue), T(queues_are_as_long_as_asked), T(full_queues_fit),
+		T(overflow_is_confined), T(overflow_by_sends), T(events), T(destroyed_with_completions), T(two_queues), T(foreign_lkey),
+		T(foreign_sink), T(over_tcp),
+	};
+
+	conf_default(&conf);
+	log_init(LOG_CRIT, 1);
+	if (engine_init())
+		return 1;
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
