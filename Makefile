@@ -108,7 +108,7 @@ $(B)/tests/interop/iwerr: tests/interop/iwerr.c | config.mk
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) -o $@ $< -lrdmacm -libverbs
 check-interop: all $(INTEROP)
-	$(Q)tests/run $(B) tests/interop/siw.t
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} tests/run $(B) tests/interop/siw.t
 
 tests: all $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT)
 check: tests

@@ -178,8 +178,7 @@ static int server_start(const struct addrinfo *ai)
 		iwctl_error("rping: cannot listen on %s: %s", addr_text(ai->ai_addr, ai->ai_addrlen, text), strerror(errno));
 		return -errno;
 	}
-	if (!iwctl.json)
-		printf("listening on %s\n", addr_text((struct sockaddr *)&sa, len, text));
+	fprintf(iwctl.json ? stderr : stdout, "listening on %s\n", addr_text((struct sockaddr *)&sa, len, text));
 	fflush(stdout);
 	accept_next();
 	return 0;

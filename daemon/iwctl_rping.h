@@ -8,7 +8,7 @@
 
 #define RPING_PORT	7174u
 #define RPING_SIZE	64u		/* default, as rping's */
-#define RPING_SIZE_MIN	26u		/* "rdma-ping-2147483647: " and the NUL; rdma-core's rping has the same limit */
+#define RPING_SIZE_MIN	23u		/* "rdma-ping-2147483647: " and the NUL, as rping's */
 #define RPING_SIZE_MAX	(1u << 20)	/* rdma-core's rping: 65535 */
 
 struct rping_opts {

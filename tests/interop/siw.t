@@ -1,0 +1,198 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Against the Linux kernel's siw in a guest: rping, rdma_client/rdma_server, ucmatose, and every remote error, each in both roles.
+# IW_INTEROP_PARTS: "rping programs errors". IW_INTEROP_COUNT: pings of each cell (1000); IW_INTEROP_SIZES: octets (64 4096 65535: rdma-core's rping has no more).
+. "$(dirname "$0")/../lib/tap.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+: "${IW_BUILD:=$top/build/plain}" "${TMPDIR:=/tmp}"
+count=${IW_INTEROP_COUNT:-1000}
+parts=${IW_INTEROP_PARTS:-rping programs errors}
+read -ra sizes <<<"${IW_INTEROP_SIZES:-64 4096 65535}"
+dir=$(mktemp -d "$TMPDIR/siw.XXXXXX")
+export IW_GUEST_RUN=$dir/guest
+guest() { "$here/guest" "$@"; }
+ours=
+trap '[ -z "$ours" ] || kill "$ours"; guest down; rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
+
+if ! guest up >"$dir/up" 2>&1; then
+	fail "the guest builds and comes up"
+	diag "$(tail -n 20 "$dir/up")"
+	diag "needs, as root: apt-get install $(guest packages)"
+	done_testing
+fi
+pass "the guest builds and comes up"
+diag "$(cat "$dir/up"; guest run 'uname -r')"
+host=$(guest host) addr=$(guest addr)
+guest run -i 'cat >/usr/bin/iwerr && chmod +x /usr/bin/iwerr' <"$IW_BUILD/tests/interop/iwerr"
+
+# siw PARAM=VALUE...: reload it so; it says which Terminates it sends
+siw() {
+	guest siw "$@" >"$dir/siw" 2>&1 && guest run "echo 'func siw_send_terminate +p' >/proc/dynamic_debug/control" && return
+	fail "siw $*"
+	diag "$(cat "$dir/siw")"
+}
+onoff() { [ "$1" = 1 ] && echo on || echo off; }
+truth() { [ "$1" = 1 ] && echo True || echo False; }
+
+# ours_bg LOG READY cmd...: a server of ours on the host's side of the bridge, once its LOG says READY
+ours_bg() {
+	local log=$dir/$1 ready=$2
+	shift 2
+	rm -f "$log"
+	guest ns timeout 300 "$@" >"$log" 2>&1 &
+	ours=$!
+	until_true 10 grep -q "$ready" "$log"
+}
+ours_end() { # its exit status
+	wait "$ours"
+	local status=$?
+	ours=
+	return $status
+}
+# theirs_bg 'command': a server in the guest, once it listens
+theirs_bg() {
+	guest run "rm -f /tmp/rc; (timeout 300 $1 >/tmp/log 2>&1; echo \$? >/tmp/rc) >/dev/null 2>&1 </dev/null & n=0
+		until rdma resource show cm_id | grep -q LISTEN; do n=\$((n + 1)); [ \$n -lt 200 ] || exit 1; sleep 0.05; done"
+}
+theirs_end() { # its exit status
+	guest run -t 30 'until [ -e /tmp/rc ]; do sleep 0.05; done; exit $(cat /tmp/rc)'
+}
+theirs_log() { diag "theirs:" "$(guest run 'tail -n 5 /tmp/log | cut -c 1-300')"; }
+
+# ---- rping ----
+said() { # CRC P2P: how our summary ends
+	echo "CRC $1$([ "$2" = 0 ] || echo ', peer-to-peer'), data verified"
+}
+
+theirs_to_ours() { # NAME P2P CRC SIZE CRC-WE-ASK: their client, our server
+	ours_bg log listening "$IW_BUILD/iwctl" rping -s -a "$host" -V --crc "$5"
+	guest run -t 300 "rping -c -a $host -V -C $count -S $4" >"$dir/theirs" 2>&1
+	is $? 0 "$1: their client is content" || diag "$(tail -n 5 "$dir/theirs")"
+	ours_end
+	is "$? $(tail -n 1 "$dir/log")" "0 $count pings answered, $((count * $4)) octets, $(said "$3" "$2")" "$1: our server answered all" ||
+		diag "$(cat "$dir/log")"
+}
+
+ours_to_theirs() { # NAME P2P CRC SIZE CRC-WE-ASK: our client, their server
+	local p2p=
+	[ "$2" = 0 ] || p2p=--p2p
+	theirs_bg "rping -s -a $addr -V -C $count -S $4"
+	# shellcheck disable=SC2086 # an option or nothing
+	guest ns timeout 300 "$IW_BUILD/iwctl" rping -c -a "$addr" -V -C "$count" -S "$4" --crc "$5" $p2p >"$dir/log" 2>&1
+	is "$? $(tail -n 1 "$dir/log" | sed 's/[0-9.]* us each/T/')" "0 $count pings of $4 octets, T, $(said "$3" "$2")" "$1: our client is content" ||
+		diag "$(cat "$dir/log")"
+	theirs_end
+	is $? 0 "$1: their server is content" || theirs_log
+}
+
+onoff() { [ "$1" = 1 ] && echo on || echo off; }
+part_rping() {
+	local p2p crc size what
+	for p2p in 0 1; do
+		for crc in 0 1; do
+			siw peer_to_peer=$p2p mpa_crc_required=$crc
+			for size in "${sizes[@]}"; do
+				what="rping, $size octets, $([ $p2p = 1 ] && echo peer-to-peer || echo client first), CRC $(onoff $crc)"
+				theirs_to_ours "$what, siw to iwsock" $p2p "$(onoff $crc)" "$size" "$(onoff $crc)"
+				ours_to_theirs "$what, iwsock to siw" $p2p "$(onoff $crc)" "$size" "$(onoff $crc)"
+			done
+		done
+	done
+	local count=20
+	siw mpa_crc_required=0
+	theirs_to_ours "CRC asked by the Responder only, siw to iwsock" 0 on 4096 on
+	ours_to_theirs "CRC asked by the Initiator only, iwsock to siw" 0 on 4096 on
+	siw mpa_crc_required=1
+	theirs_to_ours "CRC asked by the Initiator only, siw to iwsock" 0 on 4096 off
+	ours_to_theirs "CRC that siw as Responder leaves to the Initiator, iwsock to siw" 0 off 4096 off
+}
+
+# ---- other programs of rdma_cm ----
+talk_server() { # MODE 'their client' NAME
+	ours_bg log listening "$IW_BUILD/tests/interop/peer" server "$host" 7471 "$1"
+	guest run -t 30 "$2" >"$dir/theirs" 2>&1
+	is $? 0 "$3, siw to iwsock: their client is content" || diag "$(tail -n 5 "$dir/theirs")"
+	ours_end
+	is $? 0 "$3, siw to iwsock: our server is content" || diag "$(cat "$dir/log")"
+}
+talk_client() { # MODE 'their server' NAME [option]
+	theirs_bg "$2"
+	guest ns timeout 60 "$IW_BUILD/tests/interop/peer" ${4+"$4"} client "$addr" 7471 "$1" >"$dir/log" 2>&1
+	is $? 0 "$3, iwsock to siw: our client is content" || diag "$(cat "$dir/log")"
+	theirs_end
+	is $? 0 "$3, iwsock to siw: their server is content" || theirs_log
+}
+part_programs() {
+	siw mpa_crc_required=0
+	talk_server rdma_client "rdma_client -s $host -p 7471" rdma_client
+	talk_client rdma_client "rdma_server -s $addr -p 7471" rdma_server
+	siw peer_to_peer=1
+	talk_server ucmatose "ucmatose -s $host -p 7471" "ucmatose, whose server sends first"
+	talk_client ucmatose "ucmatose -b $addr -p 7471" "ucmatose, whose server sends first" --p2p
+}
+
+# ---- errors ----
+hex() { [ $# -eq 0 ] || printf '%d/%d/%02x\n' "$@"; }
+placed() { grep -hx placed "$@" | sort -u; }
+
+at_iwsock() { # MODE WHAT TERMINATE PLACED: it happens at our end
+	local got
+	ours_bg log listening "$IW_BUILD/tests/interop/peer" server "$host" 7471 "$1"
+	guest run -t 30 "iwerr client $host 7471 $1" >"$dir/theirs" 2>&1
+	is $? 0 "$2: their end comes to an end" || diag "$(cat "$dir/theirs")"
+	ours_end
+	is "$(sed -n 's/^terminate-sent \([^ ]*\).*/\1/p' "$dir/log")" "$3" "$2: our Terminate" || diag "$(cat "$dir/log")"
+	# siw reads layer and type the wrong way round
+	got=$(guest run 'dmesg -c' | sed -n 's/.*got TERMINATE. layer \([0-9]*\), type \([0-9]*\), code \([0-9]*\).*/\2 \1 \3/p')
+	# shellcheck disable=SC2086 # three numbers
+	is "$(hex $got)" "$3" "$2: siw's log names it"
+	is "$(placed "$dir/log" "$dir/theirs")" "$4" "$2: memory"
+}
+
+at_siw() { # MODE WHAT TERMINATE PLACED [option]: it happens at theirs
+	local got
+	theirs_bg "iwerr server $addr 7471 $1"
+	guest ns timeout 60 "$IW_BUILD/tests/interop/peer" ${5+"$5"} client "$addr" 7471 "$1" >"$dir/log" 2>&1
+	is "$(sed -n 's/^terminate-received \([^ ]*\).*(swapped)/\1/p' "$dir/log")" "$3" "$2: we understand its Terminate" ||
+		diag "$(cat "$dir/log")"
+	theirs_end
+	is $? 0 "$2: their end comes to an end" || theirs_log
+	got=$(guest run 'dmesg -c' | sed -n 's/.*sent TERM: success, layer \([0-9]*\), type \([0-9]*\), code \([0-9]*\).*/\1 \2 \3/p')
+	# shellcheck disable=SC2086 # three numbers
+	is "$(hex $got)" "$3" "$2: siw's log names it"
+	guest run 'cat /tmp/log' >"$dir/theirs"
+	is "$(placed "$dir/log" "$dir/theirs")" "$4" "$2: memory"
+}
+
+errors() { # PARAM [our client's option]
+	local mode want placed siw_want siw_placed
+	siw "$1"
+	guest run 'dmesg -c >/dev/null'
+	# what happens at our end; at siw's, which has no code for "too long" and serves Reads of what may not be read
+	while read -r mode want placed siw_want siw_placed; do
+		at_iwsock "$mode" "$mode at iwsock, $1" "${want#-}" "${placed#-}"
+		at_siw "$mode" "$mode at siw, $1" "${siw_want#-}" "${siw_placed#-}" ${2+"$2"}
+	done <<-END
+		write - placed - placed
+		read - placed - placed
+		wstag 1/1/00 - 1/1/00 -
+		wkey 1/1/00 - 1/1/00 -
+		woob 1/1/01 - 1/1/01 -
+		wright 1/1/00 - 1/1/00 -
+		rstag 0/1/00 - 0/1/00 -
+		rkey 0/1/00 - 0/1/00 -
+		roob 0/1/01 - 0/1/01 -
+		rright 0/1/02 - - placed
+		toolong 1/2/05 - 1/2/02 -
+		norecv 1/2/02 - 1/2/02 -
+	END
+}
+part_errors() {
+	errors mpa_crc_required=1
+	errors peer_to_peer=1 --p2p
+}
+
+for part in $parts; do "part_$part"; done
+done_testing
