@@ -100,6 +100,10 @@ static void conn_timeout(struct timer *t)
 
 	/* after our FIN the peer is only late with its own: the end stays graceful */
 	conn_fail(c, c->closing && c->shut ? 0 : ETIMEDOUT);
+	if (c->state == CONN_OPEN && !c->shut) {
+		iw_qp_lost(c->q, &rnic_qp_ops, c->qp, ETIMEDOUT);
+		conn_poll(c);
+	}
 	conn_finish(c, !c->shut);
 }
 
@@ -155,6 +159,7 @@ void conn_close(struct conn *c)
 		conn_finish(c, true);
 		return;
 	}
+	iw_qp_sq_shut(c->q);
 	timer_start(&c->timer, conf.close_timeout, conn_timeout);
 	conn_kick(c);
 }
@@ -327,9 +332,8 @@ static void conn_eof(struct conn *c)
 	} else if (c->q->state == IW_QP_TERMINATE || c->q->state == IW_QP_CLOSING) {
 		conn_kick(c);	/* the Terminate goes out first */
 	} else if (!c->closing) {
-		/* a FIN that nobody announced is what a dead daemon leaves behind */
-		conn_fail(c, ECONNRESET);
-		conn_finish(c, true);
+		/* a FIN that nobody announced is what a dead daemon leaves behind; or a RST that the send has taken note of */
+		conn_lost(c, ECONNRESET);
 	}
 }
 

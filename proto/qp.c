@@ -56,6 +56,11 @@ unsigned int iw_qp_sq_free(const struct iw_qp *qp)
 	return IW_QP_SQ - (qp->sq_head - qp->sq_tail);
 }
 
+void iw_qp_sq_shut(struct iw_qp *qp)
+{
+	qp->sq_shut = 1;
+}
+
 /* Octets of the message a work request stands for, or -EINVAL, -EMSGSIZE. */
 static int64_t wr_len(const struct iw_wr *wr)
 {
@@ -93,7 +98,7 @@ int iw_qp_post_send(struct iw_qp *qp, const struct iw_wr *wr)
 	struct iw_sqe *e;
 	int64_t len;
 
-	if (qp->state != IW_QP_RTS)
+	if (qp->state != IW_QP_RTS || qp->sq_shut)
 		return -ENOTCONN;
 	len = wr_len(wr);
 	if (len < 0)

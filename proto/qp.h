@@ -177,6 +177,8 @@ void iw_qp_set_mulpdu(struct iw_qp *qp, uint16_t mulpdu);
 int iw_qp_post_send(struct iw_qp *qp, const struct iw_wr *wr);
 int iw_qp_post_recv(struct iw_qp *qp, uint64_t wr_id, const struct iw_sge *sge);
 unsigned int iw_qp_sq_free(const struct iw_qp *qp);
+/* The ULP closes: what was posted still goes out, further sends are refused with -ENOTCONN (DDP-6.2.1-01). */
+void iw_qp_sq_shut(struct iw_qp *qp);
 
 /*
  * Make octets for the LLP: as many whole FPDUs as there are and fit into out[0..cap). cap must be >= IW_FPDU_MAX_MARKERS.
