@@ -9,7 +9,7 @@
 #define SQ_ENTRIES	1024u
 #define CQ_ENTRIES	8192u
 #define BATCH		256u	/* completions taken before timers and work get their turn */
-#define SLICE_US	200u	/* of a class of work, while others wait */
+#define SLICE_US	50u	/* of a class of work, while others wait */
 #define CONTENDED_MS	20u
 
 static struct {

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* The PRM: quotas per user, the reserve for those who come later, and which memory may be registered by whom. */
+#include "verbs_util.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "../../daemon/conn.h"
+
+#define FILES	1024u		/* (1024 - 256) / 4 = 192 streams fit */
+#define ROOM	192u
+
+static struct rnic_pd *pd, *foreign;
+static struct prm_user *user, *other;
+
+static int setup(void **state)
+{
+	conf_default(&conf);
+	prm_strict = true;
+	pd = rnic_pd_get(1000);
+	foreign = rnic_pd_get(1001);
+	user = rnic_pd_user(pd);
+	other = rnic_pd_user(foreign);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rnic_pd_put(pd);
+	rnic_pd_put(foreign);
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++) {
+		if (prm_total(k) || user->used[k] || other->used[k])
+			return -1;
+	}
+	return rnic_mr_count() ? -1 : 0;
+}
+
+static void all_or_nothing(void **state)
+{
+	struct prm_bill b = { .n = { 1, 4096, 12, 64, 1024 } };
+	uint64_t refused = prm_refused(PRM_READS);
+
+	conf.max_reads = 100;
+	assert_int_equal(prm_take(user, &b), 0);
+	assert_int_equal(prm_take(user, &b), -EDQUOT);
+	assert_int_equal(prm_refused(PRM_READS), refused + 1);
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++)
+		assert_int_equal(user->used[k], b.n[k]);
+	assert_int_equal(prm_take(other, &b), 0);	/* of another user that says nothing */
+	assert_int_equal(prm_total(PRM_MEMORY), 8192);
+	prm_give(user, &b);
+	assert_int_equal(prm_take(user, &b), 0);
+	prm_give(user, &b);
+	prm_give(other, &b);
+}
+
+static void each_kind_has_its_limit(void **state)
+{
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++) {
+		conf_default(&conf);
+		conf.max_streams = conf.max_stags = conf.max_reads = conf.max_cq_entries = 7;
+		conf.max_memory = 7;
+		assert_int_equal(prm_take_one(user, k, 8), -EDQUOT);
+		assert_int_equal(prm_take_one(user, k, UINT64_MAX), -EDQUOT);
+		assert_int_equal(prm_take_one(user, k, 7), 0);
+		assert_int_equal(prm_take_one(user, k, 1), -EDQUOT);
+		assert_int_equal(prm_take_one(other, k, 7), 0);
+		prm_give_one(user, k, 7);
+		prm_give_one(other, k, 7);
+	}
+}
+
+/* L2: whoever comes later finds room, however many have taken what they could. */
+static void reserve_for_others(void **state)
+{
+	struct prm_user *u[8];
+	unsigned int left = ROOM;
+
+	conf.max_streams = 1u << 20;
+	for (unsigned int i = 0; i < 8; i++) {
+		u[i] = prm_user_get(2000 + i);
+		while (!prm_take_one(u[i], PRM_STREAMS, 1))
+			left--;
+		assert_true(u[i]->used[PRM_STREAMS] > 0);
+		assert_true(left >= u[i]->used[PRM_STREAMS] - 1 && left <= u[i]->used[PRM_STREAMS]);
+	}
+	assert_int_equal(u[0]->used[PRM_STREAMS], ROOM / 2);
+	assert_int_equal(prm_take_one(u[0], PRM_STREAMS, 1), -EDQUOT);
+	for (unsigned int i = 0; i < 8; i++)
+		prm_give_one(u[i], PRM_STREAMS, u[i]->used[PRM_STREAMS]);
+}
+
+static void queue_pairs_and_queues_count(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 512);
+	struct rnic_qp_attr a = { .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send = 10, .max_recv = 10, .max_reads = 64 };
+	struct rnic_qp *qp, *qp2;
+
+	conf.max_reads = 100;
+	assert_int_equal(user->used[PRM_CQES], 512);
+	assert_int_equal(rnic_qp_create(&a, &qp), 0);
+	assert_int_equal(rnic_qp_create(&a, &qp2), -EDQUOT);
+	a.max_reads = 36;
+	assert_int_equal(rnic_qp_create(&a, &qp2), 0);
+	rnic_qp_destroy(qp);
+	rnic_qp_destroy(qp2);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+	/* the daemon itself has no quota, or a user could starve its sessions by nothing at all */
+	assert_int_equal(prm_take_one(prm_user_get(PRM_DAEMON), PRM_READS, 1000), 0);
+	prm_give_one(prm_user_get(PRM_DAEMON), PRM_READS, 1000);
+}
+
+static void stags_count(void **state)
+{
+	struct rnic_mr *mr[4], *extra;
+	void *mem;
+
+	conf.max_stags = 3;
+	assert_int_equal(prm_mem_create(user, 8192, &mem, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		mr[i] = new_mr(pd, NULL, mem, 4096, IW_ACCESS_REMOTE_READ);
+	assert_int_equal(rnic_mr_reg(pd, NULL, mem, 4096, 0, IW_ACCESS_REMOTE_READ, &extra), -EDQUOT);
+	assert_int_equal(rnic_mr_reg(pd, NULL, mem, 4096, 0, RNIC_PREPAID | IW_ACCESS_REMOTE_READ, &mr[3]), 0);
+	for (int i = 0; i < 4; i++)
+		rnic_mr_dereg(mr[i]);
+	prm_mem_destroy(mem);
+}
+
+static void invalidated_is_given_back(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 512);
+	struct vqp v;
+	void *mem;
+
+	assert_int_equal(prm_mem_create(user, 8192, &mem, NULL), 0);
+	assert_int_equal(vqp_new(&v, pd, cq, cq, 0, 0), 0);
+	assert_int_equal(rnic_qp_ops.invalidate(v.qp, rnic_mr_stag(new_mr(pd, v.qp, mem, 8192, IW_ACCESS_REMOTE_READ))), IW_ACC_OK);
+	assert_int_equal(user->used[PRM_STAGS] + user->used[PRM_MEMORY], 0);
+	rnic_qp_destroy(v.qp);
+	rnic_cq_destroy(cq);
+	prm_mem_destroy(mem);
+}
+
+/* ---- memory ---- */
+
+/* L3: only what the PRM made, only by the user it was made for, only within its bounds. */
+static void only_own_sealed_memory(void **state)
+{
+	static uint8_t stray[4096];
+	struct rnic_mr *mr;
+	uint8_t *mem;
+	void *p;
+	int fd;
+
+	assert_int_equal(prm_mem_create(user, 8192, &p, &fd), 0);
+	mem = p;
+	for (int i = 0; i < 8192; i++)
+		assert_int_equal(mem[i], 0);
+	assert_int_equal(rnic_mr_reg(pd, NULL, stray, sizeof(stray), 0, IW_ACCESS_REMOTE_READ, &mr), -EPERM);
+	assert_int_equal(rnic_mr_reg(foreign, NULL, mem, 8192, 0, IW_ACCESS_REMOTE_READ, &mr), -EPERM);
+	assert_int_equal(rnic_mr_reg(pd, NULL, mem + 1, 8192, 0, IW_ACCESS_REMOTE_READ, &mr), -EPERM);
+	assert_int_equal(rnic_mr_reg(pd, NULL, mem - 1, 8, 0, IW_ACCESS_REMOTE_READ, &mr), -EPERM);
+	assert_int_equal(rnic_mr_reg(pd, NULL, mem + 8191, 1, 0, IW_ACCESS_REMOTE_READ, &mr), 0);
+	rnic_mr_dereg(mr);
+	assert_int_equal(rnic_mr_reg(pd, NULL, mem, 8192, 0, IW_ACCESS_REMOTE_READ, &mr), 0);
+	/* nobody who gets the file can take the memory from under us */
+	assert_int_equal(ftruncate(fd, 0), -1);
+	assert_int_equal(ftruncate(fd, 1 << 20), -1);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	mem[8191] = 1;
+	rnic_mr_dereg(mr);
+	prm_mem_destroy(p);
+	assert_int_equal(rnic_mr_reg(pd, NULL, mem, 8192, 0, IW_ACCESS_REMOTE_READ, &mr), -EPERM);
+	close(fd);
+}
+
+static void memory_that_goes_takes_its_stags_along(void **state)
+{
+	struct rnic_mr *mr;
+	uint32_t stag;
+	void *mem;
+
+	assert_int_equal(prm_mem_create(user, 8192, &mem, NULL), 0);
+	mr = new_mr(pd, NULL, mem, 4096, IW_ACCESS_REMOTE_WRITE);
+	stag = rnic_mr_stag(mr);
+	prm_mem_destroy(mem);
+	assert_null(rnic_mr_find(stag));
+}
+
+/* R14: the same octets never get a second writer of another domain. */
+static void no_aliases(void **state)
+{
+	static const unsigned int writes[] = { IW_ACCESS_REMOTE_WRITE, IW_ACCESS_REMOTE_ATOMIC, IW_ACCESS_READ_SINK, IW_ACCESS_LOCAL_WRITE };
+	static uint8_t mem[12288];
+	struct rnic_mr *mr, *mr2, *mr3;
+
+	prm_strict = false;	/* memory that domains of two users could name at all */
+	for (unsigned int i = 0; i < 4; i++) {
+		mr = new_mr(pd, NULL, mem + 4096, 4096, writes[i]);
+		for (unsigned int k = 0; k < 4; k++) {
+			assert_int_equal(rnic_mr_reg(foreign, NULL, mem, 4097, 0, writes[k], &mr2), -EBUSY);
+			assert_int_equal(rnic_mr_reg(foreign, NULL, mem + 8191, 1, 0, writes[k], &mr2), -EBUSY);
+			assert_int_equal(rnic_mr_reg(foreign, NULL, mem, 12288, 0, writes[k], &mr2), -EBUSY);
+			assert_int_equal(rnic_mr_reg(foreign, NULL, mem, 4096, 0, writes[k], &mr2), 0);
+			assert_int_equal(rnic_mr_reg(foreign, NULL, mem + 8192, 1, 0, writes[k], &mr3), 0);
+			rnic_mr_dereg(mr2);
+			rnic_mr_dereg(mr3);
+		}
+		/* readers, and the domain itself */
+		assert_int_equal(rnic_mr_reg(foreign, NULL, mem + 4096, 4096, 0, IW_ACCESS_REMOTE_READ, &mr2), 0);
+		assert_int_equal(rnic_mr_set_access(mr2, IW_ACCESS_REMOTE_READ | writes[i]), -EBUSY);
+		assert_int_equal(rnic_mr_reg(pd, NULL, mem + 4096, 4096, 0, writes[i], &mr3), 0);
+		rnic_mr_dereg(mr3);
+		/* the first writer goes: then it may */
+		assert_int_equal(rnic_mr_set_access(mr, IW_ACCESS_REMOTE_READ), 0);
+		assert_int_equal(rnic_mr_set_access(mr2, writes[i]), 0);
+		assert_int_equal(rnic_mr_set_access(mr, writes[i]), -EBUSY);
+		rnic_mr_dereg(mr2);
+		rnic_mr_dereg(mr);
+	}
+}
+
+/* SEC-R05: rights change under a living stream. */
+static void rights_change(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 512);
+	struct rnic_mr *mr;
+	struct vqp v;
+	void *mem, *p;
+
+	assert_int_equal(prm_mem_create(user, 4096, &mem, NULL), 0);
+	assert_int_equal(vqp_new(&v, pd, cq, cq, 0, 0), 0);
+	mr = new_mr(pd, v.qp, mem, 4096, IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE);
+	for (int i = 0; i < 8; i++) {
+		unsigned int access = (i & 1 ? IW_ACCESS_REMOTE_READ : 0) | (i & 2 ? IW_ACCESS_REMOTE_WRITE : 0) | (i & 4 ? IW_ACCESS_REMOTE_ATOMIC : 0);
+
+		assert_int_equal(rnic_mr_set_access(mr, access), 0);
+		for (unsigned int right = IW_ACCESS_REMOTE_READ; right <= IW_ACCESS_REMOTE_ATOMIC; right *= 2)
+			assert_int_equal(rnic_qp_ops.access(v.qp, rnic_mr_stag(mr), 0, 8, right, &p), access & right ? IW_ACC_OK : IW_ACC_RIGHTS);
+	}
+	rnic_mr_dereg(mr);
+	rnic_qp_destroy(v.qp);
+	rnic_cq_destroy(cq);
+	prm_mem_destroy(mem);
+}
+
+/* Two users: nothing of one can be named by the other's streams, whatever the right (SEC-R01). */
+static void users_do_not_meet(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 512), *cq2 = new_cq(foreign, 512);
+	struct rnic_mr *mr;
+	struct vqp v, w;
+	void *mem, *p;
+
+	assert_int_equal(prm_mem_create(user, 4096, &mem, NULL), 0);
+	assert_int_equal(vqp_new(&v, pd, cq, cq, 0, 0), 0);
+	assert_int_equal(vqp_new(&w, foreign, cq2, cq2, 0, 0), 0);
+	mr = new_mr(pd, NULL, mem, 4096, 63);
+	for (unsigned int right = 1; right < 64; right *= 2) {
+		assert_int_equal(rnic_qp_ops.access(v.qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_OK);
+		assert_int_equal(rnic_qp_ops.access(w.qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_SCOPE);
+	}
+	assert_int_equal(rnic_qp_ops.invalidate(w.qp, rnic_mr_stag(mr)), IW_ACC_SCOPE);
+	assert_null(rnic_qp_mem(w.qp, rnic_mr_stag(mr), 0, 8));
+	assert_int_equal(rnic_mr_reg(pd, w.qp, mem, 8, 0, IW_ACCESS_REMOTE_READ, &mr), -EINVAL);	/* scope of another domain */
+	conf.hide_stag_errors = true;	/* R3: as if it did not exist */
+	mr = rnic_mr_find(rnic_mr_stag(mr));
+	assert_int_equal(rnic_qp_ops.access(w.qp, rnic_mr_stag(mr), 0, 8, IW_ACCESS_REMOTE_READ, &p), IW_ACC_STAG);
+	assert_int_equal(rnic_qp_ops.invalidate(w.qp, rnic_mr_stag(mr)), IW_ACC_STAG);
+	rnic_mr_dereg(mr);
+	rnic_qp_destroy(v.qp);
+	rnic_qp_destroy(w.qp);
+	assert_int_equal(rnic_cq_destroy(cq) | rnic_cq_destroy(cq2), 0);
+	prm_mem_destroy(mem);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(queue_pairs_and_queues_count), T(stags_count),
+		T(invalidated_is_given_back), T(only_own_sealed_memory), T(memory_that_goes_takes_its_stags_along), T(no_aliases),
+		T(rights_change), T(users_do_not_meet),
+	};
+	const struct rlimit files = { .rlim_cur = FILES, .rlim_max = FILES };
+
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		return 1;
+	log_init(LOG_CRIT, 1);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
