@@ -25,9 +25,17 @@ _iwctl() {
 		;;
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-		case " $commands " in *" $word "*) found=1 ;; esac
+		case " $commands " in *" $word "*) found=${found:-$word} ;; esac
 	done
-	if [[ $cur == -* ]]; then
+	if [[ $found == rping ]]; then
+		case $prev in
+		-a | --address) mapfile -t COMPREPLY < <(compgen -A hostname -- "$cur") ;;
+		--crc) mapfile -t COMPREPLY < <(compgen -W "on off" -- "$cur") ;;
+		--mpa-revision) mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$cur") ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "--client --server --address --port --count --size --verbose --validate \
+			--persistent --crc --p2p --markers --mpa-revision --timeout --help" -- "$cur") ;;
+		esac
+	elif [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --run-dir --system --version --help" -- "$cur")
 	elif [[ -z $found ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
