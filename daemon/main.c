@@ -319,6 +319,9 @@ int main(int argc, char **argv)
 	ret = start();
 	if (!ret) {
 		log_info("iwarpd %s, control port %u, run directory %s", IWSOCK_VERSION, conf.control_port, conf.rundir);
+		if (!conf.crc)	/* MPA-4.4-03 */
+			log_warn("crc = off: where the peer says so too, nothing notices damaged data; only for networks on which something "
+				 "else protects end to end, such as IPsec");
 		notify_start();
 		engine_run();
 	}

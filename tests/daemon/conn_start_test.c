@@ -753,6 +753,21 @@ static void close_sends_the_rest(void **state)
 	assert_int_equal(z.ok, 10);
 }
 
+/* DDP-6.2.1-04: our half is closed, messages of the peer are delivered all the same. */
+static void half_closed_by_us(void **state)
+{
+	up("fpdu.write.zero");
+	conn_close(z.c);
+	hear_end();
+	assert_true(heard.eof && !heard.n);
+	say_vec("fpdu.send.5");
+	run_until(got_one, NULL);
+	assert_memory_equal(mem, "hello", 5);
+	shutdown(tcp[0], SHUT_WR);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, 0);
+}
+
 static int group_setup(void **state)
 {
 	log_init(0, 1);
@@ -776,7 +791,7 @@ int main(void)
 		T(responder_waits), T(conversation_cut), T(rtr_first), T(rtr_read), T(depths_reach_the_ulp), T(rejected_by_rev1),
 		T(too_many_reads), T(two_initiators), T(markers_as_asked), T(ulpdus_fill_the_emss), T(terminate_survives_input),
 		T(terminate_while_stalled), T(terminate_never_leaves), T(reset_while_stalled), T(close_while_stalled),
-		T(close_sends_the_rest),
+		T(close_sends_the_rest), T(half_closed_by_us),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

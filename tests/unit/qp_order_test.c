@@ -394,6 +394,64 @@ static void eight_streams_one_word(void **state)
 	}
 }
 
+/* ---- an application that changes buffers which are under way (R07, R08): its data is undefined, everything else is not ---- */
+static uint8_t scribbled[1 << 16];
+static bool stop;
+
+static void *scribbler(void *arg)
+{
+	for (uint32_t x = 1; !__atomic_load_n(&stop, __ATOMIC_RELAXED);) {
+		x = x * 1664525 + 1013904223;
+		__atomic_store_n(&scribbled[x >> 16], (uint8_t)x, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* k: 0 what is sent, 1 what is received into and written to. CRCs are over what is on the wire, so none is ever wrong. */
+static void scribble(int k)
+{
+	struct pair t;
+	pthread_t th;
+
+#ifdef __SANITIZE_THREAD__
+	skip();		/* the race is the point */
+#endif
+	pair_new(&t, param_default, param_default);
+	end_reg(k ? t.b : t.a, 0x777, 0, scribbled, sizeof(scribbled), 63);
+	stop = false;
+	assert_int_equal(pthread_create(&th, NULL, scribbler, NULL), 0);
+	for (unsigned int i = 0; i < 300; i++) {
+		struct iw_wr w = wr_write(1, 0, 0, 60000), s = wr_send(2, k ? AMEM : 0x777, 0, 30000);
+		struct iw_wr r = { .wr_id = 3, .op = IW_WR_READ, .nsge = 1, .rstag = k ? 0x777 : BMEM,
+				   .sge = { { .stag = k ? AMEM : 0x777, .len = 60000 } } };
+
+		if (k)
+			w.rstag = 0x777;
+		else
+			w.sge[0].stag = 0x777;
+		assert_int_equal(iw_qp_post_recv(&t.b->qp, i, &(struct iw_sge){ .stag = k ? 0x777 : BMEM, .len = 30000 }), 0);
+		post(t.a, &w);
+		post(t.a, &s);
+		post(t.a, &r);
+		end_settle(t.a, t.b);
+		assert_true(t.a->ncq == 3 * (i + 1) && t.b->ncq == i + 1);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	pthread_join(th, NULL);
+	assert_true(t.a->qp.state == IW_QP_RTS && t.b->qp.state == IW_QP_RTS);
+	pair_free(&t);
+}
+
+static void scribbled_source(void **state)
+{
+	scribble(0);
+}
+
+static void scribbled_sink(void **state)
+{
+	scribble(1);
+}
+
 /* ---- large ---- */
 #define HUGE_LEN (100u << 20)
 
@@ -480,7 +538,8 @@ int main(void)
 		cmocka_unit_test(good_reads_are_silent), cmocka_unit_test(last_write_wins), cmocka_unit_test(many_reads_in_order),
 		cmocka_unit_test(read_sees_the_write), cmocka_unit_test(request_cut_in_two), cmocka_unit_test(sends_pass_waiting_reads),
 		cmocka_unit_test(slot_free_at_once), cmocka_unit_test(one_too_many), cmocka_unit_test(ord_counts_both),
-		cmocka_unit_test(atomic_responses_count), cmocka_unit_test(eight_streams_one_word), cmocka_unit_test(hundred_mebioctets),
+		cmocka_unit_test(atomic_responses_count), cmocka_unit_test(eight_streams_one_word), cmocka_unit_test(scribbled_source),
+		cmocka_unit_test(scribbled_sink), cmocka_unit_test(hundred_mebioctets),
 		cmocka_unit_test(largest_read),
 	};
 

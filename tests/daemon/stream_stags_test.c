@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* What a stream shows the network: STags of its own only, each with the rights of its purpose and no longer than needed. */
+#include "stream_util.h"
+
+struct seen {
+	unsigned int unscoped, rings, readable, both;
+	uint64_t readable_octets;
+};
+
+static void look_at(void *arg, const struct rnic_mr_info *i)
+{
+	struct seen *s = arg;
+	unsigned int remote = i->access & (IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC);
+
+	s->unscoped += !i->stream_id;
+	s->rings += remote == IW_ACCESS_REMOTE_WRITE && i->len == conf.ring_size;
+	s->both += (remote & (remote - 1)) || remote & IW_ACCESS_REMOTE_ATOMIC || (remote == IW_ACCESS_REMOTE_WRITE && i->len != conf.ring_size);
+	if (remote == IW_ACCESS_REMOTE_READ) {
+		s->readable++;
+		s->readable_octets += i->len;
+	}
+}
+
+static struct seen look(void)
+{
+	struct seen s = { 0 };
+
+	rnic_mr_foreach(look_at, &s);
+	assert_int_equal(s.unscoped, 0);	/* DDP-8.2-04, SEC-U06, SEC-U10 */
+	assert_int_equal(s.both, 0);		/* SEC-U04 */
+	assert_int_equal(s.rings, 2);		/* one ring, one STag, one stream: SEC-U05 */
+	return s;
+}
+
+static void only_its_rings(void **state)
+{
+	remote_pair();
+	assert_int_equal(look().readable, 0);
+}
+
+#define BULK (4u << 20)
+
+static bool offered(void *arg)
+{
+	return look().readable;
+}
+
+/* SEC-U02, SEC-U03: a large send is readable while it is read: no more than it, and afterwards nothing. */
+static void readable_while_needed(void **state)
+{
+	struct job w = { .a = &app[0], .out = BULK, .seed_out = 7, .shut = true, .max = BULK };
+	struct job r = { .a = &app[1], .in = UINT64_MAX, .seed_in = 7, .max = 1 << 16 };
+	struct seen s;
+
+	conf.ring_size = 64 << 10;
+	conf.srcavail_min = 32 << 10;
+	remote_pair();
+	start(&w, job_write);
+	run_until(offered, NULL);
+	s = look();
+	assert_true(s.readable_octets <= BULK);
+	start(&r, job_read);
+	finish(&w);
+	finish(&r);
+	assert_int_equal(r.err, 0);
+	assert_int_equal(r.got, BULK);
+	s = (struct seen){ 0 };
+	rnic_mr_foreach(look_at, &s);		/* the stream may be closing: only what is readable counts */
+	assert_int_equal(s.readable, 0);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { T(only_its_rings), T(readable_while_needed) };
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
