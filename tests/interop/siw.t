@@ -12,8 +12,8 @@ read -ra sizes <<<"${IW_INTEROP_SIZES:-64 4096 65535}"
 dir=$(mktemp -d "$TMPDIR/siw.XXXXXX")
 export IW_GUEST_RUN=$dir/guest
 guest() { "$here/guest" "$@"; }
-ours=
-trap '[ -z "$ours" ] || kill "$ours"; guest down; rm -rf "$dir"' EXIT
+ours='' capture=''
+trap 'kill $ours $capture 2>/dev/null; guest down; rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 
 if ! guest up >"$dir/up" 2>&1; then
@@ -106,6 +106,9 @@ part_rping() {
 	ours_to_theirs "CRC asked by the Initiator only, iwsock to siw" 0 on 4096 on
 	siw mpa_crc_required=1
 	theirs_to_ours "CRC asked by the Initiator only, siw to iwsock" 0 on 4096 off
+	siw mpa_version=1
+	theirs_to_ours "MPA revision 1, siw to iwsock" 0 on 64 on
+	siw mpa_crc_required=1
 	ours_to_theirs "CRC that siw as Responder leaves to the Initiator, iwsock to siw" 0 off 4096 off
 }
 
@@ -189,8 +192,28 @@ errors() { # PARAM [our client's option]
 		norecv 1/2/02 - 1/2/02 -
 	END
 }
+# tshark looks at all that is said from here on
+capture_start() {
+	guest ns dumpcap -q -i br0 -f 'tcp port 7471' -w "$dir/pcap" >"$dir/dumpcap" 2>&1 &
+	capture=$!
+	until_true 20 grep -q Capturing "$dir/dumpcap"
+}
+capture_end() { # WHAT FPDUS-AT-LEAST
+	# until the last packets are in the file: the errors' last connection is over when its FIN is
+	until_true 10 sh -c "tshark -r '$dir/pcap' -Y tcp.flags.fin==1 -T fields -e tcp.stream 2>/dev/null | tail -n 1 | grep -qx \
+		\"\$(tshark -r '$dir/pcap' -T fields -e tcp.stream 2>/dev/null | sort -n | tail -n 1)\""
+	kill "$capture"
+	wait "$capture" 2>/dev/null
+	capture=
+	tshark -r "$dir/pcap" -V >"$dir/pcap.txt" 2>/dev/null
+	is "$(grep -cE 'Malformed|Bad CRC' "$dir/pcap.txt")" 0 "$1: tshark finds nothing malformed and no bad CRC"
+	at_least "$(grep -c 'CRC check: .*Good CRC32' "$dir/pcap.txt")" "$2" "$1: FPDUs with a CRC that tshark calls good"
+}
+
 part_errors() {
+	capture_start
 	errors mpa_crc_required=1
+	capture_end "errors with CRC on" 60
 	errors peer_to_peer=1 --p2p
 }
 
