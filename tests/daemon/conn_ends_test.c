@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* An endpoint at work and at its end: sizes that follow TCP, Terminates under load, closes, resets; every request completes once. */
+#include <linux/ethtool.h>
+#include <linux/if_ether.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <netinet/ip.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+
+#include "conn_peer.h"
+
+static void up(const char *first)
+{
+	respond();
+	say_vec("mpa.req.r1.c");
+	hear_vec("mpa.rep.r1.c");
+	say_vec(first);
+	run_until(is_true, &z.established);
+	run_rounds(3);
+}
+
+/* ---- sizes follow the EMSS ---- */
+static unsigned int emss(void)
+{
+	struct tcp_info ti;
+	socklen_t len = sizeof(ti);
+
+	assert_int_equal(getsockopt(conn_fd(z.c), IPPROTO_TCP, TCP_INFO, &ti, &len), 0);
+	return ti.tcpi_snd_mss;
+}
+
+/* rcvbuf: of the peer; 0 as it comes. */
+static void pair_with(int maxseg, int rcvbuf)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	close(tcp[0]);
+	close(tcp[1]);
+	if (maxseg)
+		assert_int_equal(setsockopt(l, IPPROTO_TCP, TCP_MAXSEG, &maxseg, sizeof(maxseg)), 0);
+	assert_int_equal(bind(l, (struct sockaddr *)&a, len), 0);
+	assert_int_equal(listen(l, 1), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
+	tcp[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (rcvbuf)
+		assert_int_equal(setsockopt(tcp[0], SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf)), 0);
+	assert_int_equal(connect(tcp[0], (struct sockaddr *)&a, len), 0);
+	tcp[1] = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	close(l);
+}
+
+/* LLP-3-01, MPA-5.1-01, MPA-4.5-03, DDP-5.2-01: every ULPDU but the last is exactly MULPDU long. */
+static void ulpdus_fill_the_emss(void **state)
+{
+	static const int maxseg[] = { 536, 1000, 1448, 9000, 0 };
+
+	for (unsigned int i = 0; i < 5; i++) {
+		struct iw_wr wr = { .op = IW_WR_WRITE, .nsge = 1, .rstag = 1, .sge = { { .len = 1 << 20 } } };
+		unsigned int mulpdu, n = 0;
+		size_t p = 0, total;
+
+		if (maxseg[i])
+			pair_with(maxseg[i], 0);
+		conf.crc = false;
+		respond();
+		say_vec("mpa.req.r1");
+		hear_vec("mpa.rep.r1");
+		say_vec("fpdu.write.zero");
+		run_until(is_true, &z.established);
+		mulpdu = iw_mpa_mulpdu(emss(), false);
+		wr.sge[0].stag = rnic_mr_stag(mr);
+		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+		conn_kick(z.c);
+		n = ((1 << 20) + mulpdu - 15) / (mulpdu - 14);
+		total = (size_t)(n - 1) * iw_mpa_fpdu_len((uint16_t)mulpdu) +
+			iw_mpa_fpdu_len((uint16_t)(14 + (1 << 20) - (n - 1) * (mulpdu - 14)));
+		hear(total);
+		for (unsigned int k = 0; k < n; k++) {
+			assert_true(k + 1 == n || iw_get16(heard.p + p) == mulpdu);
+			p += iw_mpa_fpdu_len(iw_get16(heard.p + p));
+		}
+		assert_int_equal(p, total);
+		again();
+	}
+}
+
+/* ---- what TCP makes of it ---- */
+
+/* Loopback as a link of 1500 octets without segmentation offload, so that each packet is one TCP segment. */
+static bool plain_link(void)
+{
+	struct ifreq r = { .ifr_name = "lo", .ifr_mtu = 1500 };
+	static const uint32_t off[] = { ETHTOOL_STSO, ETHTOOL_SGSO };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool ok = !ioctl(fd, SIOCSIFMTU, &r);
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct ethtool_value v = { .cmd = off[i] };
+
+		r.ifr_data = (void *)&v;
+		ioctl(fd, SIOCETHTOOL, &r);
+	}
+	r.ifr_flags = IFF_UP | IFF_RUNNING;
+	ok = ok && !ioctl(fd, SIOCSIFFLAGS, &r);
+	close(fd);
+	return ok;
+}
+
+struct packets {
+	int fd;
+	uint16_t from;		/* port, network order */
+	uint32_t first;		/* sequence number of the first octet of Full Operation */
+	unsigned int all, aligned;
+	uint8_t *starts;	/* 1 where an FPDU begins */
+	size_t len;
+};
+
+/* Segments that the endpoint sent: how many begin where an FPDU begins. */
+static void packets_count(struct packets *p)
+{
+	uint8_t b[65536];
+	ssize_t n;
+
+	while ((n = recv(p->fd, b, sizeof(b), MSG_DONTWAIT)) > 0) {
+		const struct iphdr *ip = (void *)b;
+		const struct tcphdr *th = (void *)(b + ip->ihl * 4);
+		uint32_t at, len;
+
+		if (ip->protocol != IPPROTO_TCP || th->source != p->from)
+			continue;
+		len = ntohs(ip->tot_len) - ip->ihl * 4u - th->doff * 4u;
+		at = ntohl(th->seq) - p->first;
+		if (!len || at >= p->len)
+			continue;
+		assert_true(len <= 1460);
+		p->all++;
+		p->aligned += p->starts[at];
+	}
+}
+
+/* MPA-5.1-02: segments of a bulk Write begin with an FPDU. The peer's window is large: one that is short cuts segments anywhere. */
+static void segments_begin_with_fpdus(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_WRITE, .nsge = 1, .rstag = 1, .sge = { { .len = 1 << 20 } } };
+	struct sockaddr_in me;
+	socklen_t len = sizeof(me);
+	struct packets p = { .fd = -1 };
+	int big = 64 << 20;
+	size_t total = 0;
+
+	if (unshare(CLONE_NEWNET) || !plain_link())
+		skip();
+	again();
+	pair_with(0, 16 << 20);
+	p.fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_IP));
+	assert_true(p.fd >= 0);
+	setsockopt(p.fd, SOL_SOCKET, SO_RCVBUFFORCE, &big, sizeof(big));
+	assert_int_equal(getsockname(tcp[1], (struct sockaddr *)&me, &len), 0);
+	p.from = me.sin_port;
+	up("fpdu.write.zero");
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	p.starts = calloc(1, 2 << 20);
+	for (uint32_t left = 1 << 20, m = iw_mpa_mulpdu(emss(), false) - 14u; left; left -= left < m ? left : m) {
+		p.starts[total] = 1;
+		total += iw_mpa_fpdu_len((uint16_t)(14 + (left < m ? left : m)));
+	}
+	p.len = total;
+	/* the sequence number of the first octet is that of the Reply's last, which is in the capture already */
+	for (uint8_t b[2048]; recv(p.fd, b, sizeof(b), MSG_DONTWAIT) > 0;) {
+		const struct iphdr *ip = (void *)b;
+		const struct tcphdr *th = (void *)(b + ip->ihl * 4);
+		uint32_t n = ntohs(ip->tot_len) - ip->ihl * 4u - th->doff * 4u;
+
+		if (ip->protocol == IPPROTO_TCP && th->source == p.from)
+			p.first = ntohl(th->seq) + n;
+	}
+	assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	conn_kick(z.c);
+	hear(total);
+	packets_count(&p);
+	print_message("# %u of %u segments begin with an FPDU\n", p.aligned, p.all);
+	assert_true(p.all > 500 && p.aligned * 10 > p.all * 9);
+	free(p.starts);
+	close(p.fd);
+}
+
+/* ---- ends ---- */
+/* RDMAP-6.2.1-03: however much the peer still sends, it gets the whole Terminate and then the end of the stream, never a reset. */
+static void terminate_survives_input(void **state)
+{
+	static uint8_t junk[1 << 20];
+	size_t sent = 0;
+
+	up("fpdu.write.zero");
+	say_vec("neg.qn4");
+	while (sent < sizeof(junk)) {
+		ssize_t n = send(tcp[0], junk + sent, sizeof(junk) - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		assert_true(n > 0 || errno == EAGAIN);
+		sent += n > 0 ? (size_t)n : 0;
+		run_rounds(2);
+	}
+	hear_vec("want.qn4");
+	hear_end();
+	assert_true(heard.eof && !heard.err && !heard.n);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, EPROTO);
+	assert_int_equal(z.terms, 1);
+}
+
+/* RDMAP-5.4-04, -06: a Terminate comes while a hundred posts wait behind a peer that does not read. */
+static void terminate_while_stalled(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .nsge = 1, .sge = { { .len = 1 << 18 } } };
+	size_t p = 0;
+
+	up("fpdu.write.zero");
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	conn_kick(z.c);
+	run_rounds(50);
+	say_vec("term.llp.crc");
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, EPROTO);
+	assert_int_equal(z.ok + z.flushed, 104);		/* each exactly once, the four receives too */
+	assert_true(z.flushed >= 80);
+	hear_end();
+	assert_true(heard.eof || heard.err == ECONNRESET);
+	if (heard.n < sizeof(heard.p)) {	/* at most the FPDUs that were with TCP already: whole ones, and nothing like 25 MiB */
+		while (p + 2 <= heard.n)
+			p += iw_mpa_fpdu_len(iw_get16(heard.p + p));
+		assert_true(heard.err || p == heard.n);
+	}
+}
+
+/* A peer that never reads cannot hold a Terminate, and us, for ever (R31). */
+static void terminate_never_leaves(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .nsge = 1, .sge = { { .len = 1 << 20 } } };
+
+	conf.close_timeout = 100;
+	up("fpdu.write.zero");
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	for (unsigned int i = 0; i < 20; i++)
+		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	conn_kick(z.c);
+	run_rounds(50);
+	say_vec("neg.qn4");
+	run_until(is_true, &z.closed);
+	run_until(quiet, NULL);
+}
+
+/* LLP-3-03: the peer stops reading, then resets: each accepted request completes once. */
+static void reset_while_stalled(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .nsge = 1, .sge = { { .len = 1 << 20 } } };
+	struct linger l = { .l_onoff = 1 };
+
+	up("fpdu.write.zero");
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	for (unsigned int i = 0; i < 20; i++)
+		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	conn_kick(z.c);
+	run_rounds(50);
+	setsockopt(tcp[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	close(tcp[0]);
+	tcp[0] = -1;
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, ECONNRESET);
+	assert_int_equal(z.ok + z.flushed, 24);		/* the four receives too */
+}
+
+/* The same when it is we who close and the peer never takes the rest. */
+static void close_while_stalled(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .nsge = 1, .sge = { { .len = 1 << 20 } } };
+
+	conf.close_timeout = 100;
+	up("fpdu.write.zero");
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	for (unsigned int i = 0; i < 20; i++)
+		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	conn_close(z.c);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, ETIMEDOUT);
+	assert_int_equal(z.ok + z.flushed, 24);
+}
+
+/* DDP-6.2.1-01: everything accepted arrives, then FIN; what is posted after the close is refused. */
+static void close_sends_the_rest(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_WRITE, .nsge = 1, .rstag = 1, .sge = { { .len = 1 << 18 } } };
+	size_t p = 0;
+
+	up("fpdu.write.zero");
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	for (unsigned int i = 0; i < 10; i++)
+		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	conn_close(z.c);
+	assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), -ENOTCONN);
+	hear_end();
+	assert_true(heard.eof && !heard.err);
+	for (unsigned int last = 0; p < heard.n || last != 10; p += iw_mpa_fpdu_len(iw_get16(heard.p + p)))
+		last += !!(heard.p[p + 2] & 0x40);
+	assert_int_equal(p, heard.n);
+	shutdown(tcp[0], SHUT_WR);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, 0);
+	assert_int_equal(z.ok, 10);
+}
+
+/* DDP-6.2.1-04: our half is closed, messages of the peer are delivered all the same. */
+static void half_closed_by_us(void **state)
+{
+	up("fpdu.write.zero");
+	conn_close(z.c);
+	hear_end();
+	assert_true(heard.eof && !heard.n);
+	say_vec("fpdu.send.5");
+	run_until(got_one, NULL);
+	assert_memory_equal(mem, "hello", 5);
+	shutdown(tcp[0], SHUT_WR);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(ulpdus_fill_the_emss), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves),
+		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us),
+		T(segments_begin_with_fpdus),	/* last: it goes into a network namespace of its own */
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

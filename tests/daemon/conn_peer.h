@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* An endpoint of the daemon and a peer that is this test: it says golden vectors and hears what the endpoint says. */
+#ifndef TESTS_CONN_PEER_H
+#define TESTS_CONN_PEER_H
+
+#include "util.h"
+
+#include <netinet/tcp.h>
+
+#include "../../daemon/conn.h"
+#include "../../proto/crc32c.h"
+#include "../../proto/wire.h"
+#include "../unit/vec_util.h"
+
+static struct {
+	struct conn *c;
+	struct iw_mpa_frame request, frame;	/* frame: as established() or closed() had it */
+	const uint8_t *pd;
+	size_t pd_len;
+	bool requested, established, closed, rejected, late, reject;
+	bool eager;				/* post a Send as soon as it is up */
+	int err;
+	unsigned int ok, flushed, terms;
+	struct iw_term term;
+} z;
+static struct rnic_pd *pd;
+static int tcp[2];		/* of the test; -1 where the endpoint took over. tcp[0] is the peer */
+static uint8_t mem[1 << 20];
+static struct rnic_mr *mr;
+
+static void decide(void)
+{
+	if (z.reject)
+		assert_int_equal(conn_reject(z.c, z.pd, z.pd_len), 0);
+	else
+		assert_int_equal(conn_accept(z.c, z.pd, z.pd_len), 0);
+}
+
+static void on_request(void *ctx, const struct iw_mpa_frame *f)
+{
+	z.requested = true;
+	z.request = *f;
+	if (!z.late)
+		decide();
+}
+
+static inline void post_send(const char *s)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .flags = IW_WR_INLINE, .inl_len = (uint8_t)strlen(s) };
+
+	memcpy(wr.inl, s, strlen(s));
+	assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	conn_kick(z.c);
+}
+
+static void on_established(void *ctx, const struct iw_mpa_frame *f)
+{
+	z.established = true;
+	z.frame = *f;
+	if (z.eager)
+		post_send("ping");
+}
+
+static void on_complete(void *ctx, const struct iw_cqe *c)
+{
+	if (c->status == IW_WC_OK)
+		z.ok++;
+	else
+		z.flushed++;
+}
+
+static void on_event(void *ctx, enum iw_qp_event ev)
+{
+	if (ev != IW_QP_EV_TERM_SENT && ev != IW_QP_EV_TERM_RECEIVED)
+		return;
+	z.terms++;
+	z.term = rnic_qp_state(conn_qp(z.c))->term;
+}
+
+static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+{
+	z.closed = true;
+	z.err = err;
+	z.rejected = reject;
+	if (reject)
+		z.frame = *reject;
+	rnic_mr_dereg(mr);
+	mr = NULL;
+	z.c = NULL;
+}
+
+static const struct conn_ops ops = {
+	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
+};
+
+static int setup(void **state)
+{
+	conf_default(&conf);
+	conf.log_level = 0;
+	pd = rnic_pd_get(1);
+	memset(&z, 0, sizeof(z));
+	tcp_pair(tcp);
+	return 0;
+}
+
+static bool quiet(void *arg)
+{
+	return !rnic_mr_count();
+}
+
+static int teardown(void **state)
+{
+	if (z.c) {
+		rnic_mr_dereg(mr);
+		conn_abort(z.c);
+	}
+	mr = NULL;
+	for (int i = 0; i < 2; i++)
+		if (tcp[i] >= 0)
+			close(tcp[i]);
+	run_until(quiet, NULL);
+	run_rounds(5);
+	rnic_pd_put(pd);
+	return 0;
+}
+
+static inline void again(void)
+{
+	void *none = NULL;
+
+	teardown(&none);
+	pd = rnic_pd_get(1);
+	memset(&z, 0, sizeof(z));
+	tcp_pair(tcp);
+}
+
+static void create(void)
+{
+	assert_int_equal(conn_create(tcp[1], pd, &ops, NULL, &z.c), 0);
+	tcp[1] = -1;
+	assert_int_equal(rnic_mr_reg(pd, conn_qp(z.c), mem, sizeof(mem), 0, 63, &mr), 0);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(rnic_post_recv(conn_qp(z.c), i, &(struct iw_sge){ .stag = rnic_mr_stag(mr), .to = i * 64, .len = 64 }), 0);
+}
+
+static inline void respond(void)
+{
+	create();
+	assert_int_equal(conn_respond(z.c), 0);
+}
+
+static inline void initiate(const char *s)
+{
+	create();
+	assert_int_equal(conn_initiate(z.c, (const uint8_t *)s, strlen(s)), 0);
+}
+
+static void say(const void *p, size_t n)
+{
+	assert_int_equal(send(tcp[0], p, n, MSG_NOSIGNAL), n);
+}
+
+static inline void say_vec(const char *name)
+{
+	const struct vec *v = vec_get(name);
+
+	say(v->p, v->n);
+}
+
+static struct { uint8_t p[8 << 20]; size_t n; bool eof; int err; } heard;
+
+static bool hear_until(void *arg)
+{
+	size_t want = *(size_t *)arg;
+	ssize_t n;
+
+	while ((n = recv(tcp[0], heard.p + heard.n, sizeof(heard.p) - heard.n, MSG_DONTWAIT)) > 0)
+		heard.n += (size_t)n;
+	heard.eof |= !n;
+	if (n < 0 && errno != EAGAIN)
+		heard.err = errno;
+	return heard.n >= want || heard.eof || heard.err;
+}
+
+/* Wait for n octets more of the endpoint (or its end). */
+static const uint8_t *hear(size_t n)
+{
+	heard.n = 0;
+	heard.eof = false;
+	heard.err = 0;
+	run_until(hear_until, &n);
+	assert_int_equal(heard.n, n);
+	return heard.p;
+}
+
+static inline void hear_vec(const char *name)
+{
+	const struct vec *v = vec_get(name);
+
+	assert_memory_equal(hear(v->n), v->p, v->n);
+}
+
+/* Everything that is still to come. */
+static inline void hear_end(void)
+{
+	size_t all = SIZE_MAX;
+
+	heard.n = 0;
+	heard.eof = false;
+	heard.err = 0;
+	run_until(hear_until, &all);
+}
+
+static inline struct iw_mpa_frame hear_frame(size_t len)
+{
+	struct iw_mpa_frame f;
+
+	assert_int_equal(iw_mpa_decode(&f, hear(len), len, true), len);
+	return f;
+}
+
+static inline bool got_one(void *arg)
+{
+	return z.ok;
+}
+
+static inline const struct iw_qp_param *param(void)
+{
+	return &rnic_qp_state(conn_qp(z.c))->param;
+}
+
+static int group_setup(void **state)
+{
+	log_init(0, 1);
+	vec_load();
+	return engine_init();
+}
+
+static int group_teardown(void **state)
+{
+	engine_fini();
+	vec_unload();
+	return 0;
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+#endif
