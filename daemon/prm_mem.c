@@ -98,7 +98,7 @@ void prm_mem_destroy(void *addr)
 		return;
 	while (m->mrs) {
 		log_err("STag 0x%08x was still registered when its memory went", rnic_mr_stag(m->mrs));
-		rnic_mr_dereg(m->mrs);
+		rnic_mr_revoke(m->mrs);
 	}
 	tdelete(m, &tree, by_address);
 	munmap(m->addr, m->len);

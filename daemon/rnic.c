@@ -14,11 +14,13 @@
 
 /* What lets the network, or a completion, change memory. */
 #define WRITES (IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC | IW_ACCESS_READ_SINK | IW_ACCESS_LOCAL_WRITE)
-#define REMOTE_RIGHTS (IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC | IW_ACCESS_READ_SINK)
+#define PEER_RIGHTS (IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC)
+#define REMOTE_RIGHTS (PEER_RIGHTS | IW_ACCESS_READ_SINK)
 
 struct rnic_mr {
 	uint32_t stag;
 	unsigned int access;
+	bool revoked;			/* only the handle is left */
 	struct rnic_pd *pd;
 	struct rnic_qp *scope;
 	uint8_t *addr;
@@ -267,26 +269,24 @@ int rnic_mr_set_access(struct rnic_mr *mr, unsigned int access)
 {
 	struct prm_mem *m = prm_mem_find(mr->addr, mr->len);
 
+	if (mr->revoked)
+		return -EINVAL;
 	if (access & WRITES && mr_alias(m ? m->mrs : rnic.elsewhere, mr->pd, mr->addr, mr->len))
 		return -EBUSY;
 	mr->access = (mr->access & RNIC_PREPAID) | (access & ~RNIC_PREPAID);
 	return 0;
 }
 
-void rnic_mr_dereg(struct rnic_mr *mr)
+void rnic_mr_revoke(struct rnic_mr *mr)
 {
 	struct prm_bill bill;
 
-	if (!mr)
+	if (mr->revoked)
 		return;
+	mr->revoked = true;
 	*mr->hpprev = mr->hnext;
 	if (mr->hnext)
 		mr->hnext->hpprev = mr->hpprev;
-	if (mr->scope) {
-		*mr->qpprev = mr->qnext;
-		if (mr->qnext)
-			mr->qnext->qpprev = mr->qpprev;
-	}
 	*mr->mpprev = mr->mnext;
 	if (mr->mnext)
 		mr->mnext->mpprev = mr->mpprev;
@@ -294,6 +294,18 @@ void rnic_mr_dereg(struct rnic_mr *mr)
 	rnic.count--;
 	mr_count(mr->pd, mr->len, mr->access, &bill);
 	prm_give(mr->pd->user, &bill);
+}
+
+void rnic_mr_dereg(struct rnic_mr *mr)
+{
+	if (!mr)
+		return;
+	rnic_mr_revoke(mr);
+	if (mr->scope) {
+		*mr->qpprev = mr->qnext;
+		if (mr->qnext)
+			mr->qnext->qpprev = mr->qpprev;
+	}
 	rnic_pd_put(mr->pd);
 	free(mr);
 }
@@ -361,9 +373,10 @@ enum iw_access_err mr_invalidate(struct rnic_qp *qp, uint32_t stag)
 
 	if (!mr)
 		return IW_ACC_STAG;
-	if (mr->pd != qp->attr.pd || mr->scope != qp)
-		return scope_error();	/* of others, or shared by several streams (security.md R22) */
-	rnic_mr_dereg(mr);
+	/* of others, shared by several streams (security.md R22), or never meant for the peer: receive buffers, sinks of our Reads */
+	if (mr->pd != qp->attr.pd || mr->scope != qp || !(mr->access & PEER_RIGHTS))
+		return scope_error();
+	rnic_mr_revoke(mr);
 	return IW_ACC_OK;
 }
 

@@ -43,8 +43,12 @@ uint32_t rnic_mr_stag(const struct rnic_mr *mr);
 uint64_t rnic_mr_to(const struct rnic_mr *mr);
 /* Other rights from now on (SEC-R05). -EBUSY as above. */
 int rnic_mr_set_access(struct rnic_mr *mr, unsigned int access);
-/* Final when it returns: nothing the network does can touch the memory any more. */
-void rnic_mr_dereg(struct rnic_mr *mr);
+/*
+ * Final when it returns: nothing the network does can touch the memory any more. The handle stays until it is given to
+ * rnic_mr_dereg(), or its queue pair is destroyed; the same holds when the peer invalidated the STag.
+ */
+void rnic_mr_revoke(struct rnic_mr *mr);
+void rnic_mr_dereg(struct rnic_mr *mr);		/* NULL: nothing */
 struct rnic_mr *rnic_mr_find(uint32_t stag);
 
 /* ---- completion queues ---- */
@@ -85,7 +89,7 @@ struct rnic_qp_attr {
 	unsigned int max_reads;			/* Read slots, in and out together; counted */
 	unsigned int flags;			/* RNIC_PREPAID */
 	void (*event)(void *ctx, enum iw_qp_event ev);	/* asynchronous events; comes from inside iw_qp_*: see proto/qp.h */
-	void (*invalidated)(void *ctx, uint32_t stag);	/* the peer invalidated it (may be NULL); the mr is gone */
+	void (*invalidated)(void *ctx, uint32_t stag);	/* the peer did: as rnic_mr_revoke(). May be NULL */
 	void (*posted)(void *ctx);		/* the provider below: there may be something to transmit (may be NULL) */
 	void *ctx;
 };

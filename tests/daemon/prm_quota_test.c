@@ -129,6 +129,7 @@ static void stags_count(void **state)
 static void invalidated_is_given_back(void **state)
 {
 	struct rnic_cq *cq = new_cq(pd, 512);
+	struct rnic_mr *mr;
 	struct vqp v;
 	void *mem;
 
@@ -136,6 +137,20 @@ static void invalidated_is_given_back(void **state)
 	assert_int_equal(vqp_new(&v, pd, cq, cq, 0, 0), 0);
 	assert_int_equal(rnic_qp_ops.invalidate(v.qp, rnic_mr_stag(new_mr(pd, v.qp, mem, 8192, IW_ACCESS_REMOTE_READ))), IW_ACC_OK);
 	assert_int_equal(user->used[PRM_STAGS] + user->used[PRM_MEMORY], 0);
+	/* the owner's handle outlives what the peer does */
+	mr = new_mr(pd, v.qp, mem, 8192, IW_ACCESS_REMOTE_WRITE);
+	assert_int_equal(rnic_qp_ops.invalidate(v.qp, rnic_mr_stag(mr)), IW_ACC_OK);
+	assert_null(rnic_mr_find(rnic_mr_stag(mr)));
+	rnic_mr_revoke(mr);
+	rnic_mr_dereg(mr);
+	/* what was never the peer's to use is not the peer's to take */
+	for (unsigned int right = 1; right < 64; right *= 2) {
+		bool peers = right & (IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC);
+
+		mr = new_mr(pd, v.qp, mem, 8192, right);
+		assert_int_equal(rnic_qp_ops.invalidate(v.qp, rnic_mr_stag(mr)), peers ? IW_ACC_OK : IW_ACC_SCOPE);
+		rnic_mr_dereg(mr);
+	}
 	rnic_qp_destroy(v.qp);
 	rnic_cq_destroy(cq);
 	prm_mem_destroy(mem);
@@ -185,6 +200,8 @@ static void memory_that_goes_takes_its_stags_along(void **state)
 	stag = rnic_mr_stag(mr);
 	prm_mem_destroy(mem);
 	assert_null(rnic_mr_find(stag));
+	assert_int_equal(rnic_mr_set_access(mr, IW_ACCESS_REMOTE_READ), -EINVAL);
+	rnic_mr_dereg(mr);
 }
 
 /* R14: the same octets never get a second writer of another domain. */
