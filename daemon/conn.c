@@ -149,6 +149,17 @@ void conn_detach(struct conn *c)
 		conn_close(c);
 }
 
+void conn_terminate(struct conn *c, uint8_t layer, uint8_t etype, uint8_t code)
+{
+	if (c->state != CONN_OPEN) {
+		conn_abort(c);
+		return;
+	}
+	c->detached = true;
+	iw_qp_terminate(c->q, &rnic_qp_ops, c->qp, layer, etype, code);
+	conn_poll(c);
+}
+
 void conn_close(struct conn *c)
 {
 	if (c->closing || c->over || c->state == CONN_DEAD)

@@ -285,7 +285,7 @@ static void on_established(void *ctx, const struct iw_mpa_frame *frame)
 
 	if (st->client && (iw_rs_pd_decode(&peer, frame->pd, frame->pd_len) || iw_rs_start(&r->rs, &peer))) {
 		log_warn("stream %016llx: private data of the MPA Reply is unusable", (unsigned long long)st->id);
-		conn_abort(r->conn);
+		conn_terminate(r->conn, 2, 0, 5);
 		r->conn = NULL;
 		st->end[0].tcp = -1;
 		remote_reset(st, ECONNRESET);

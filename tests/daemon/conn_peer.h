@@ -19,6 +19,7 @@ static struct {
 	size_t pd_len;
 	bool requested, established, closed, rejected, late, reject;
 	bool eager;				/* post a Send as soon as it is up */
+	bool unusable;				/* what the peer says is of no use */
 	int err;
 	unsigned int ok, flushed, terms;
 	struct iw_term term;
@@ -57,6 +58,13 @@ static void on_established(void *ctx, const struct iw_mpa_frame *f)
 {
 	z.established = true;
 	z.frame = *f;
+	if (z.unusable) {
+		rnic_mr_dereg(mr);
+		mr = NULL;
+		conn_terminate(z.c, 2, 0, 5);
+		z.c = NULL;
+		return;
+	}
 	if (z.eager)
 		post_send("ping");
 }

@@ -272,6 +272,19 @@ static void too_many_reads(void **state)
 	assert_true(z.term.layer == 2 && z.term.code == 6);
 }
 
+/* EMPA-9.3-01: the ULP cannot go on after the Reply: the Terminate 2/0/05 is our first FPDU, then the end. */
+static void cannot_go_on(void **state)
+{
+	z.unusable = true;
+	initiate("");
+	hear_request();
+	say_vec("mpa.rep.r2.p2p");
+	hear_vec("term.llp.local");
+	hear_end();
+	assert_true(heard.eof && !heard.n && !heard.err);
+	assert_false(z.closed);
+}
+
 /* MPA-7.1.2-06: both ends begin. */
 static bool failed_too;
 
@@ -335,7 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(replies), T(plain_rev2), T(negotiated_depths), T(absurd_depths), T(ignored_bits), T(late_decision), T(rejects),
 		T(responder_waits), T(conversation_cut), T(rtr_first), T(rtr_read), T(depths_reach_the_ulp), T(rejected_by_rev1),
-		T(too_many_reads), T(two_initiators), T(markers_as_asked),
+		T(too_many_reads), T(cannot_go_on), T(two_initiators), T(markers_as_asked),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a stream shows the network: STags of its own only, each with the rights of its purpose and no longer than needed. */
+/* What a stream shows the network: STags of its own only, with the rights of their purpose, no longer than needed; nothing after a failed start. */
 #include "stream_util.h"
 
 struct seen {
@@ -69,11 +69,45 @@ static void readable_while_needed(void **state)
 	assert_int_equal(s.readable, 0);
 }
 
+static struct { uint8_t p[1024]; size_t n; bool eof; } heard;
+
+static bool hear(void *arg)
+{
+	ssize_t n = recv(tcp[1], heard.p + heard.n, sizeof(heard.p) - heard.n, MSG_DONTWAIT);
+
+	heard.n += n > 0 ? (size_t)n : 0;
+	heard.eof |= !n;
+	return heard.eof || heard.n >= *(size_t *)arg;
+}
+
+/* EMPA-9.3-01: the Reply is accepted but not that of a ring stream: Terminate 2/0/05, and the application sees a reset. */
+static void unusable_reply(void **state)
+{
+	static const uint8_t reply[28] = "MPA ID Rep Frame\x50\x02\x00\x08\x80\x10\x80\x10what";
+	size_t request = 24 + 68, rest = SIZE_MAX;
+	char c;
+
+	memset(&heard, 0, sizeof(heard));
+	held();
+	stream_claimed(app[0].st);
+	run_until(hear, &request);
+	assert_int_equal(heard.n, request);
+	assert_int_equal(send(tcp[1], reply, sizeof(reply), MSG_NOSIGNAL), sizeof(reply));
+	heard.n = 0;
+	run_until(hear, &rest);
+	assert_true(heard.eof && heard.n == 28);
+	assert_memory_equal(heard.p + 2, "\x41\x47", 2);
+	assert_memory_equal(heard.p + 20, "\x20\x05\0\0", 4);
+	assert_int_equal(app_recv(&app[0], &c, 1, 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+	assert_int_equal(rnic_mr_count(), 0);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { T(only_its_rings), T(readable_while_needed) };
+	const struct CMUnitTest tests[] = { T(only_its_rings), T(readable_while_needed), T(unusable_reply) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);
