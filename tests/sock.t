@@ -27,6 +27,10 @@ rig_up 2
 printf 'tcp both * *\n' >"$RIG_DIR/tcp.conf"
 
 export IW_TEST_HELPER=$IW_BUILD/tests/lib IW_TEST_BLACKHOLE=10.77.0.99
+# Somebody's hardware address, so that packets to it vanish; a failed ARP would become EHOSTUNREACH after a while.
+for h in 1 2; do
+	ip -n "$(basename "$(host_ns $h)")" neigh replace $IW_TEST_BLACKHOLE lladdr 02:00:00:00:00:99 nud permanent dev eth0 || exit 1
+done
 ns1=$(host_ns 1) ns2=$(host_ns 2)
 lib=$IW_BUILD/libiwsock.so
 
