@@ -15,7 +15,7 @@ import time
 
 
 def one(s, n):
-    got, h, how = 0, hashlib.sha256(), "fin"
+    got, h, how, kind = 0, hashlib.sha256(), "fin", b"?"
     try:
         kind = s.recv(1)
         if kind == b"g":
@@ -27,7 +27,7 @@ def one(s, n):
                 s.sendall(x)
     except OSError as e:
         how = errno.errorcode[e.errno]
-    print("connection", s.getpeername()[1] if how == "fin" else 0, kind.decode("ascii", "replace"), got, h.hexdigest()[:16], how, flush=True)
+    print("connection", kind.decode("ascii", "replace"), got, h.hexdigest()[:16], how, flush=True)
     s.close()
 
 

@@ -243,9 +243,14 @@ class FakeDaemon:
 
     def stream(self, port, **kw):
         """A connection to a server of the other host, claimed by its daemon, with the stream up."""
-        w = connect((self.theirs, port), self.ours)
-        me = w.s.getsockname()[1]
+        s = socket.socket()
+        s.settimeout(20)
+        s.bind((self.ours, 0))
+        me = s.getsockname()[1]
         conn = mapped(self.theirs) + struct.pack(">HH", port, 0) + mapped(self.ours) + struct.pack(">HH", me, 0)
+        self.confirmed.discard(conn)
+        s.connect((self.theirs, port))
+        w = Wire(s)
         if not self.wait(lambda: conn in self.confirmed):
             raise Ended("the connection was not claimed")
         return Stream(w, (self.ours, me), (self.theirs, port), **kw)

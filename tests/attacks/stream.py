@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: MIT
+"""Attacks on a real iwarpd by a hostile daemon of another host: stream.py OURS THEIRS PORT DAEMON-PID LOG SERVER-LOG
+THEIRS:PORT is an app.py server with the library; its lines in SERVER-LOG say what the application saw."""
+import hashlib
+import os
+import random
+import re
+import socket
+import struct
+import sys
+import time
+
+import peer
+from peer import (ABORT, CANCEL, CREDIT, CWACK, CWPING, DATA, INLINE, LONG, RDDONE, SRCAVAIL, URGENT, Ended, FakeDaemon, Wire, connect, cw, ok, v)
+
+OURS, THEIRS, PORT, PID, LOG, SERVER = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5], sys.argv[6]
+SAN = os.environ.get("IW_SAN", "") != ""
+SEED = random.randrange(2 ** 32)
+rng = random.Random(SEED)
+print("# seed", SEED)
+
+
+def rss():
+    return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{PID}/status").read()).group(1))
+
+
+def cpu():
+    f = open(f"/proc/{PID}/stat").read().rsplit(")", 1)[1].split()
+    return (int(f[11]) + int(f[12])) / 100
+
+
+def files():
+    return len(os.listdir(f"/proc/{PID}/fd"))
+
+
+def server_says(pattern, seconds=10):
+    """The server's newest line that matches, waiting for it."""
+    end = time.monotonic() + seconds
+    while True:
+        lines = [x for x in open(SERVER).read().splitlines()[said():] if re.search(pattern, x)]
+        if lines or time.monotonic() > end:
+            return lines[-1] if lines else ""
+        time.sleep(0.02)
+
+
+mark = [0]
+
+
+def said():
+    return mark[0]
+
+
+def forget():
+    mark[0] = len(open(SERVER).read().splitlines())
+
+
+def until(what, seconds=10):
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def bounded(before, what, kib=16384):
+    grown = rss() - before
+    ok(grown < (kib * 16 if SAN else kib), f"{what}: memory stays bounded ({grown} KiB)")
+
+
+def new(kind=b"s", **kw):
+    forget()
+    st = d.stream(PORT, **kw)
+    st.data(kind)
+    return st
+
+
+def app_sees(what, how="ECONNRESET"):
+    line = server_says(r" %s$" % how)
+    ok(line, f"{what}: the application sees {how}", open(SERVER).read()[-300:])
+
+
+# ---- streams ----
+
+def honest():
+    st = new()
+    st.data(b"0123456789" * 100)
+    st.data(b"", 1)     # FIN
+    line = server_says(" fin$")
+    ok(f" s 1000 {hashlib.sha256(b'0123456789' * 100).hexdigest()[:16]}" in line, "the scripted peer can speak the stream protocol at all", line)
+    st.close()
+
+
+def r8_scribble():
+    st, good = new(), rng.randbytes(3000)
+    garbage = b"\xee" * 1400
+    announced = b""
+    for i in range(0, 3000, 300):
+        for k in range(20):     # all over what is not announced, before and after
+            st.w.write(st.stag, st.to + 4096 + rng.randrange(st.len - 4096 - 1400), garbage)
+        at = st.pos % st.len
+        st.w.write(st.stag, st.to + at, good[i:i + 300])
+        st.w.write(st.stag, st.to + at + 300, garbage)
+        st.pos += 300
+        st.w.imm(cw(DATA, 0, 0, st.pos))
+        announced += good[i:i + 300]
+    st.w.imm(cw(DATA, 1, 0, st.pos))
+    for k in range(50):
+        try:
+            st.w.write(st.stag, st.to + 4096 + 1400 * k, garbage)
+        except Ended:
+            break
+    line = server_says(" (fin|ECONNRESET)$")
+    ok(f" s 3000 {hashlib.sha256(announced).hexdigest()[:16]} fin" in line, "R8: what the peer scribbles beyond the announced position never reaches the application", line)
+    st.close()
+
+
+def ends(what, attack, want, how="ECONNRESET"):
+    """One attack on a fresh stream: how it ends on the wire, and that the application sees a reset."""
+    app, st = how, new()
+    try:
+        attack(st)
+        how = st.outcome()
+    except Ended as e:
+        how = str(e)
+    ok(re.fullmatch(want, how), f"{what}: {how}", how)
+    st.close()
+    app_sees(what, app)
+
+
+def r_rights():
+    ends("R12: an RDMA Read of the ring", lambda s: s.w.read(1, 0, 64, s.stag, s.to), "0/1/02")
+    ends("R4: a Write past the ring", lambda s: s.w.write(s.stag, s.to + s.len - 8, b"x" * 16), "1/1/01")
+    ends("R4: a Write before the ring", lambda s: s.w.write(s.stag, s.to - 1, b"x"), "1/1/01")
+    ends("R5: a Write whose TO and length pass 2^64", lambda s: s.w.write(s.stag, 2 ** 64 - 4, b"x" * 16), "1/1/03")
+    ends("N2: a Write to a neighbour of the ring's STag", lambda s: s.w.write(s.stag ^ 1, s.to, b"x"), "1/1/00")
+    ends("R23: the ring's own STag invalidated", lambda s: s.w.send(cw(DATA, 0, 0, s.pos), v.SENDINV, s.stag), "ABORT 71|1/1/00|EOF")
+    ends("R6: a Read Response that nobody asked for", lambda s: s.w.put(v.tagged(v.RRESP, s.stag, s.to, b"x" * 8)), "0/2/06")
+    ends("R32: an Atomic on the ring", lambda s: s.w.send(v.at_hdr(0, 1, s.stag, s.to, 1, v.ONES, 0, 0), v.ATREQ, qn=1), "0/1/02")
+    ends("R30: a Terminate that is cut", lambda s: s.w.put(v.untagged(v.TERM, 2, 1, 0, b"\x00")), "EOF|Connection.*")
+    two = d.stream(PORT)
+    ends("R1: the ring of another stream of the same server", lambda s: s.w.write(two.stag, two.to, b"x" * 8), "1/1/02")
+    two.data(b"s" + b"alive" * 10)
+    forget()
+    two.data(b"", 1)
+    ok(" s 50 " in server_says(" fin$"), "R1: which notices nothing")
+    two.close()
+
+
+def r33_words():
+    abort = "ABORT 71"
+    bad = (
+        ("an unknown word", lambda s: s.w.imm(cw(15))),
+        ("unknown flags", lambda s: s.w.imm(cw(CREDIT, 15))),
+        ("a position beyond the ring", lambda s: s.w.imm(cw(DATA, 0, 0, s.len + 2))),
+        ("a position that goes back", lambda s: s.w.imm(cw(DATA, 0, 0, 0))),
+        ("an ACK of what was not sent", lambda s: s.w.imm(cw(CWACK, 0, 0, 1000))),
+        ("an ACK of a FIN that was not sent", lambda s: s.w.imm(cw(CWACK, 1, 0, 0))),
+        ("more credits than were used", lambda s: s.w.imm(cw(CREDIT, 0, 255))),
+        ("SRCAVAIL of no octets", lambda s: s.w.send(cw(SRCAVAIL, 0, 0, 1) + struct.pack(">IQQ", 1, 0, 0))),
+        ("SRCAVAIL of 2^63 octets", lambda s: s.w.send(cw(SRCAVAIL, 0, 0, 1) + struct.pack(">IQQ", 1, 0, 2 ** 63))),
+        ("SRCAVAIL past 2^64", lambda s: s.w.send(cw(SRCAVAIL, 0, 0, 1) + struct.pack(">IQQ", 1, 2 ** 64 - 8, 64))),
+        ("SRCAVAIL cut", lambda s: s.w.send(cw(SRCAVAIL, 0, 0, 1) + b"\0" * 19)),
+        ("RDDONE of an unknown id", lambda s: s.w.send(cw(RDDONE, 0, 0, 7) + struct.pack(">Q", 5), v.SENDINV, s.stag)),
+        ("CANCEL of an id never seen", lambda s: s.w.imm(cw(CANCEL, 0, 0, 3))),
+        ("errno 0 in ABORT", lambda s: s.w.imm(cw(ABORT, 0, 0, 0))),
+        ("URGENT with a value", lambda s: s.w.imm(cw(URGENT, 0, 0, 9))),
+        ("INLINE with fewer octets than its position says", lambda s: s.w.send(cw(INLINE, 0, 0, s.pos + 100) + b"x" * 50)),
+        ("data after FIN", lambda s: (s.data(b"", 1), s.data(b"more"))),
+        ("a Send of no octets", lambda s: s.w.send(b"")),
+        ("a word cut", lambda s: s.w.send(b"\0\0\0")),
+    )
+    for what, attack in bad:
+        ends(f"R33: {what}", attack, abort, how="fin" if what == "data after FIN" else "ECONNRESET")
+    for n in (0, 4, 9, 16):
+        st = new()
+        st.w.put(v.untagged(v.IMM, 0, st.w.msn[0], 0, bytes(n)))
+        how = st.outcome()
+        ok(re.fullmatch(r"ABORT 71|[01]/2/\w\w", how), f"R33: Immediate Data of {n} octets: {how}", how)
+        st.close()
+
+
+def r16_sends():
+    """Without credit the stream ends; with it, a million cost no memory."""
+    st = new()
+    try:
+        for _ in range(st.bufs * 3):
+            st.w.imm(cw(URGENT))
+        how = st.outcome()
+    except Ended as e:
+        how = str(e)
+    st.close()
+    ok(re.fullmatch(r"ABORT 71|1/2/02|Connection.*|EOF|.*reset.*", how), f"R16: messages without credit end the stream ({how})", how)
+    st, before, n, owed = new(), rss(), 10 ** 6 if LONG else 20000, 0
+    left = st.bufs - 1
+    for i in range(n):
+        st.w.imm(cw(CWPING, 0, min(owed, 255), i & 0xffff))
+        owed -= min(owed, 255)
+        left -= 1
+        while left < 4:
+            word, _ = st.next_word(DATA, INLINE, CWACK, CREDIT, CWPING)
+            left += word >> 48 & 255
+            owed += 1
+    bounded(before, f"R16: {n} messages with credit")
+    st.close()
+    app_sees("R16: the peer vanishes")
+
+
+def r26_flood():
+    st, before, n = new(), rss(), 10 ** 7 if LONG else 10 ** 6
+    junk = v.fpdu(v.tagged(v.WRITE, 0xdeadbeef, 0)) * 10000
+    for _ in range(n // 10000):
+        st.w.raw(junk)
+    st.data(b"still here")
+    st.data(b"", 1)
+    line = server_says(" (fin|ECONNRESET)$", 60)
+    ok(line.endswith("fin") and " s 10 " in line, f"R26: {n} zero-length Writes with junk STags: the stream goes on behind them", line)
+    bounded(before, "R26")
+    st.close()
+
+
+def grab(st):
+    """The first SRCAVAIL of a server that sends: id, STag, TO, length."""
+    st.w.imm(cw(CREDIT))
+    while True:
+        word, rest = st.next_word(SRCAVAIL, DATA, INLINE)
+        if word >> 60 == SRCAVAIL:
+            return (word & (1 << 48) - 1,) + struct.unpack(">IQQ", rest[:20])
+
+
+def r10_exposed():
+    """SRCAVAIL: read more than was offered, read it after giving it back, write to it, read it without end."""
+    try:
+        st = new(b"g")
+        _, stag, to, n = grab(st)
+    except Ended as e:
+        ok(False, "R10: a server with a backlog offers it for RDMA Read", e)
+        return
+    ok(n >= 1 << 18, f"R10: {n} octets are offered for RDMA Read")
+    st.w.read(1, 0, n, stag, to)
+    got = b""
+    while len(got) < n:
+        u = st.w.get()
+        if u[0] & 0x80 and u[1] & 0xF == v.RRESP:
+            got += u[14:]
+    ok(got == b"\xa5" * n, "R10: and hold what the application sent, nothing else")
+    how = [None] * 4
+    for i, attack in enumerate((lambda s: s.w.read(1, 0, n + 1, stag2, to2), lambda s: s.w.read(1, 0, 1, stag2, to2 - 1),
+                                lambda s: s.w.write(stag2, to2, b"x"), lambda s: s.w.send(cw(DATA, 0, 0, s.pos), v.SENDINV, stag2))):
+        s = new(b"g")
+        _, stag2, to2, _ = grab(s)
+        attack(s)
+        how[i] = s.outcome()
+        s.close()
+    ok(how[:2] == ["0/1/01", "0/1/01"], "R11: an octet behind or before the offer: 0/1/01", how)
+    ok(how[2] == "1/1/00", "R13: a Write to what is offered for reading: 1/1/00", how)
+    ok(how[3] in ("ABORT 71", "EOF") or "/" in how[3], f"R23: the offer invalidated without RDDONE ends the stream ({how[3]})", how)
+    st.close()
+    s = new(b"g")
+    ident, stag, to, n = grab(s)
+    s.w.read(1, 0, n, stag, to)
+    left = n
+    while left:
+        u = s.w.get()
+        left -= len(u) - 14 if u[0] & 0x80 and u[1] & 0xF == v.RRESP else 0
+    s.w.send(cw(RDDONE, 0, 0, ident) + struct.pack(">Q", n), v.SENDINV, stag)
+    s.w.read(1, 0, 1, stag, to)
+    t = s.outcome()
+    ok(t == "0/1/00", "R11: after RDDONE the STag is gone: 0/1/00", t)
+    s.close()
+
+
+def r20_amplifier():
+    """Small Requests for much, and nobody takes the answers."""
+    before, files0 = rss(), files()
+    streams = []
+    for _ in range(8):
+        s = new(b"g")
+        _, stag, to, n = grab(s)
+        for _ in range(s.w.ird):
+            s.w.read(1, 0, n, stag, to)
+        streams.append(s)
+    asked = sum(s.w.ird for s in streams) * n
+    time.sleep(0.3)     # the sockets fill up
+    c, t = cpu(), time.monotonic()
+    time.sleep(1)
+    used = (cpu() - c) / (time.monotonic() - t)
+    bounded(before, f"R20: {asked >> 20} MiB of Responses asked for, no octet taken", 65536)
+    ok(used < 0.9, f"R20: the daemon does not spin meanwhile ({used * 100:.0f} % of a CPU, the other stream included)")
+    for s in streams:
+        s.close()
+    ok(until(lambda: files() < files0 + 3, 20), "R20: and everything goes with them", (files0, files()))
+
+
+def r17_half():
+    n, before, held, files0 = 1000 if LONG else 100, rss(), [], files()
+    for _ in range(n):
+        s = new()
+        s.w.put(v.untagged(v.SEND, 0, s.w.msn[0], 0, b"x" * 100, last=False))
+        held.append(s)
+    bounded(before, f"R17: {n} streams with half a message and silence", 400 * n)
+    for s in held:
+        s.close()
+    ok(until(lambda: files() < files0 + 3, 20), "R17: they go with their connections", (files0, files()))
+
+
+def r34_streams():
+    n = 20000 if LONG else 150
+    negs = [line.split("\t") for line in open(peer.TOP + "/tests/vectors.txt") if line.startswith(("neg.", "neg2."))]
+    before = None
+    for i in range(n):
+        s = new()
+        try:
+            s.w.raw(bytes.fromhex(rng.choice(negs)[2]))
+        except Ended:
+            pass
+        s.w.terminate()
+        s.close()
+        if i == n // 4:
+            before = rss()
+    bounded(before, f"R34: {n} streams that end in a random protocol error each", 8192)
+
+
+# ---- the control port ----
+
+def control(flags=v.C | v.S):
+    w = connect((THEIRS, 874), OURS)
+    return w
+
+
+def r15_idle():
+    """Connections that say nothing, 19 octets, or complete MPA and stop."""
+    n, before, files0, kept = 10000 if LONG else 600, rss(), files(), []
+    for i in range(n):
+        try:
+            w = control()
+            if i % 3 == 1:
+                w.raw(v.mpa(v.REQ, v.C, 2)[:19])
+            elif i % 3 == 2:
+                w.initiate(peer.IWCM)
+            kept.append(w)
+        except (Ended, OSError):
+            pass
+        if len(kept) > 900:
+            kept.pop(0).close()
+    bounded(before, f"R15: {n} connections to the control port that stop half way")
+    ok(files() < files0 + 64, f"R15: and few of them are kept ({files() - files0} files)")
+    for w in kept:
+        w.close()
+
+
+def r34_control():
+    n, before = 20000 if LONG else 400, None
+    negs = [bytes.fromhex(line.split("\t")[2]) for line in open(peer.TOP + "/tests/vectors.txt") if line.startswith(("neg.", "neg2.", "mpa.neg."))]
+    for i in range(n):
+        try:
+            w = control()
+            if i % 2:
+                w.initiate(peer.IWCM)
+            w.raw(rng.choice(negs))
+            w.fin()
+            w.terminate()
+            w.close()
+        except (Ended, OSError):
+            pass
+        if i == n // 4:
+            before = rss()
+    bounded(before, f"R34: {n} random errors at the control port", 4096)
+
+
+def r16_pings():
+    n, before = 10 ** 6 if LONG else 10000, rss()
+    w = control()
+    w.initiate(peer.IWCM)
+    w.send(peer.sm(peer.HELLO, 1, struct.pack(">Q", 0x6c696172)))
+    window, done, seq = 16, 0, 1
+    while done < n:
+        for _ in range(window):
+            seq += 1
+            w.send(peer.sm(peer.PING, seq))
+        got = 0
+        while got < window:
+            u = w.get()
+            kind = u[18]
+            if kind in (peer.LISTENER, peer.CONFIRM):
+                w.send(peer.sm(peer.ACK, struct.unpack(">I", u[22:26])[0]))
+            got += kind == peer.ANSWER and struct.unpack(">I", u[22:26])[0] > 1
+        done += window
+    bounded(before, f"R16: {n} PINGs within the window", 4096)
+    w.close()
+
+
+d = FakeDaemon(OURS, THEIRS)
+if not ok(d.ready(), "the hostile daemon is taken for one"):
+    sys.exit(1)
+# the server's library learns of us from a page: once it does, connections are claimed
+start, alive = time.monotonic(), rss()
+honest()
+r8_scribble()
+r_rights()
+r33_words()
+r16_sends()
+r26_flood()
+r10_exposed()
+r20_amplifier()
+r17_half()
+r34_streams()
+r15_idle()
+r34_control()
+# what the flood of connections did to our own sessions does not matter: they can be dialled again
+r16_pings()
+size = os.path.getsize(LOG)
+ok(size < 1 << 20, f"R34: the log of all this has {size} octets")
