@@ -339,18 +339,21 @@ static void atomic_responses_count(void **state)
 
 /* ---- Atomics of eight streams, each on a thread of its own, on one word (EXT-5.3-01) ---- */
 #define STREAMS	8u
-#define TIMES	12500u
+#define TIMES	100000u
+static pthread_barrier_t together;
 static uint64_t the_word __attribute__((aligned(64)));
 
 static void *adds(void *arg)
 {
 	struct pair *t = arg;
 
+	pthread_barrier_wait(&together);
 	for (unsigned int i = 0; i < TIMES; i++) {
 		struct iw_wr add = { .op = IW_WR_FETCHADD, .flags = IW_WR_QUIET, .rstag = 0x777, .add_swap = 1 };
 
 		post(t->a, &add);
-		end_settle(t->a, t->b);
+		if (i % 8 == 7)
+			end_settle(t->a, t->b);
 	}
 	return NULL;
 }
@@ -360,6 +363,7 @@ static void *swaps(void *arg)
 	struct pair *t = arg;
 	uint64_t guess = 0;
 
+	pthread_barrier_wait(&together);
 	for (unsigned int done = 0; done < TIMES / 10;) {
 		struct iw_wr cas = { .op = IW_WR_CMPSWAP, .rstag = 0x777, .compare = guess, .compare_mask = UINT64_MAX,
 				     .add_swap = guess + 1, .add_swap_mask = UINT64_MAX };
@@ -381,15 +385,19 @@ static void eight_streams_one_word(void **state)
 		pthread_t th[STREAMS];
 
 		the_word = 0;
+		pthread_barrier_init(&together, NULL, STREAMS);
 		for (unsigned int i = 0; i < STREAMS; i++) {
 			pair_new(&t[i], no_crc(), no_crc());
 			end_reg(t[i].b, 0x777, 0, &the_word, 8, IW_ACCESS_REMOTE_ATOMIC);
+		}
+		for (unsigned int i = 0; i < STREAMS; i++) {
 			assert_int_equal(pthread_create(&th[i], NULL, kind ? swaps : adds, &t[i]), 0);
 		}
 		for (unsigned int i = 0; i < STREAMS; i++) {
 			pthread_join(th[i], NULL);
 			pair_free(&t[i]);
 		}
+		pthread_barrier_destroy(&together);
 		assert_true(the_word == (kind ? STREAMS * (TIMES / 10) : STREAMS * TIMES));
 	}
 }
