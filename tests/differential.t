@@ -13,7 +13,7 @@ build = os.environ.get("IW_BUILD", top + "/build/plain")
 sys.path[:0] = [top + "/tests", top + "/tests/lib"]
 sys.dont_write_bytecode = True
 import vectors as v  # noqa: E402
-from conversation import CLOSING, EV_TERM_SENT, FLUSH, ONES, Conversation, Dut, Wrong, check  # noqa: E402
+from conversation import CAS, CLOSING, EV_TERM_SENT, FADD, FLUSH, ONES, READ, Conversation, Dut, Wrong, check  # noqa: E402
 
 
 class Faulty(Conversation):
@@ -92,21 +92,45 @@ class Faulty(Conversation):
             for _ in range(4):
                 yield send(), 2, 0, 2
 
+    def bad_responses(self):
+        """A Read or Atomic of ours is out, and this is not its Response."""
+        rng = self.rng
+        self.round([self.post(rng.choice((READ, FADD, CAS))), b"T\0\0\0\0", b"A\xff\xff\xff\xff"])
+        a = self.to_answer[0]
+        d = rng.randbytes(rng.randint(1, 40))
+        if a["op"] != READ:
+            rid = (a["rid"] + rng.randrange(1, 2 ** 32)) % 2 ** 32
+            yield v.untagged(v.ATRESP, 3, self.our_msn[3], 0, struct.pack(">IQ", rid, 0)), 0, 2, 0xff
+            yield v.untagged(v.ATRESP, 3, self.our_msn[3], 0, struct.pack(">IQ", a["rid"], 0)[:rng.randrange(12)]), 0, 2, 0xff
+            yield v.untagged(v.ATRESP, 3, self.our_msn[3], 0, bytes(13)), 1, 2, 5
+            yield v.untagged(v.ATRESP, 3, self.our_msn[3] + 1, 0, bytes(12)), 1, 2, 2
+            yield v.tagged(v.RRESP, self.sink.stag, self.sink.to, d), 0, 2, 6
+            return
+        n = a["n"]
+        yield v.tagged(v.RRESP, a["stag"] ^ rng.randrange(1, 2 ** 32), a["to"], d), 1, 1, 0
+        yield v.tagged(v.RRESP, a["stag"], a["to"], bytes(n + 1)), 1, 1, 1
+        yield v.tagged(v.RRESP, a["stag"], a["to"], bytes(n + 1), last=False), 1, 1, 1
+        if n:
+            yield v.tagged(v.RRESP, a["stag"], (a["to"] + rng.randrange(1, 2 ** 64)) % 2 ** 64, d), 1, 1, 1
+            yield v.tagged(v.RRESP, a["stag"], a["to"], bytes(rng.randrange(n))), 1, 1, 1
+            yield v.tagged(v.WRITE, a["stag"], a["to"], d), 1, 1, 0       # what the Request showed is not for Writes
+        yield v.untagged(v.ATRESP, 3, self.our_msn[3], 0, bytes(12)), 1, 2, 2
+
     def fault(self):
         rng = self.rng
-        bad, layer, etype, code = rng.choice(list(self.faults()))
+        first = len(self.posted)
+        bad, layer, etype, code = rng.choice(list(self.faults() if rng.random() < 0.8 else self.bad_responses()))
         kw = {"corrupt": rng.randrange(1, 2 ** 32).to_bytes(4, "big")} if (layer, code) == (2, 2) else {}
         self.terminate = v.term_for(layer, etype, code, bad) if bad else v.term(layer, etype, code)
         self.events, self.flushed = [], []
         posts = [self.post() for _ in range(rng.randrange(4))]
-        npost = sum(1 for _ in posts)
         after = self.frame([bad], **kw) + self.frame([v.untagged(v.SEND, 0, self.our_msn[0], 0, b"late"),
                                                       v.tagged(v.WRITE, self.tgt.stag, self.tgt.to, b"late")]) + rng.randbytes(rng.randrange(40))
         self.round(posts + self.cuts(after) + [b"T\0\0\0\0", b"A\xff\xff\xff\xff", b"T\0\0\0\0", b"D" + struct.pack("<I", self.arena)])
         check(self.over, "no Terminate for", bad, layer, etype, code)
         check(self.last[0] == CLOSING and self.last[1:4] == (layer, etype, code), "state", self.last[:4])
         check(self.events == [EV_TERM_SENT], "events", self.events)
-        check([c[0] for c in self.flushed] == list(range(len(self.posted) - npost, len(self.posted))) +
+        check([c[0] for c in self.flushed] == list(range(first, len(self.posted))) +
               list(range(self.recv_next, self.nrecv)) and all(c[2] == FLUSH for c in self.flushed), "flushed", self.flushed)
         at = self.rbuf.off + self.recv_next * self.rsize
         self.same_memory(self.last[6], (at, at + self.rsize))     # an undelivered buffer may hold anything

@@ -164,9 +164,9 @@ class Conversation:
             sges[-1] = (self.src.stag, rng.randrange(self.src.size - n - sges[-1][2] + 1), sges[-1][2] + n)
         return sges
 
-    def post(self):
+    def post(self, op=None):
         rng = self.rng
-        w = {"op": rng.choice((SEND, SEND, SEND, WRITE, WRITE, READ, READ, IMM, FADD, CAS)), "flags": 0, "sge": [], "inv": 0, "rstag": 0,
+        w = {"op": rng.choice((SEND, SEND, SEND, WRITE, WRITE, READ, READ, IMM, FADD, CAS)) if op is None else op, "flags": 0, "sge": [], "inv": 0, "rstag": 0,
              "rto": 0, "imm": bytes(8), "at": (0, 0, 0, 0), "inl": b"", "id": len(self.posted)}
         if rng.random() < 0.3:
             w["flags"] |= QUIET
