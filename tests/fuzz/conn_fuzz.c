@@ -6,6 +6,7 @@
 #include "engine.h"
 
 #include "../../daemon/conn.h"
+#include "../../proto/crc32c.h"
 #include "../../proto/wire.h"
 
 #define INITIATOR 1u
@@ -15,6 +16,7 @@
 #define PIECES	16u
 #define FIN	32u
 #define LATE	64u	/* the ULP decides late */
+#define GLUED	128u	/* FPDUs do not wait for the other frame */
 
 #define LEN	8192u
 
@@ -133,20 +135,47 @@ static void grammar(void)
 	}
 }
 
-static void play(int fd, const uint8_t *p, size_t n)
+/* FPDUs behind the startup frame get CRCs that are right, or the first one would be the last. */
+static void put_crcs(uint8_t *p, size_t n)
 {
-	size_t step = z.mode & PIECES ? 1 + n / 5 : n;
+	while (n >= 2) {
+		size_t wire = iw_mpa_fpdu_len(iw_get16(p));
 
+		if (wire > n)
+			return;
+		iw_crc32c_put(p + wire - 4, iw_crc32c(0, p, wire - 4));
+		p += wire;
+		n -= wire;
+	}
+}
+
+static bool pieces(int fd, const uint8_t *p, size_t n, size_t step)
+{
 	while (n) {
 		size_t k = n < step ? n : step;
 
 		if (send(fd, p, k, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-			return;
+			return false;
 		p += k;
 		n -= k;
 		rounds(3);
 		collect(fd);
 	}
+	return true;
+}
+
+static void play(int fd, const uint8_t *data, size_t n)
+{
+	static uint8_t p[4096];
+	size_t frame = n < 20 ? n : 20u + iw_get16(data + 18);
+
+	memcpy(p, data, n);
+	if (frame > n || z.mode & GLUED)
+		frame = n;
+	else
+		put_crcs(p + frame, n - frame);
+	if (pieces(fd, p, frame, z.mode & PIECES ? 1 + frame / 3 : frame + 1))
+		pieces(fd, p + frame, n - frame, z.mode & PIECES ? 1 + (n - frame) / 5 : n);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

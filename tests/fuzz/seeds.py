@@ -70,6 +70,8 @@ def conn():
     for name, v in reqs.items():
         if name.startswith(("fpdu.", "neg.")) and len(v) < 300:
             yield b"\0" + reqs["mpa.req.r2.p2p"] + reqs["fpdu.write.zero"] + v
+            yield b"\1" + reqs["mpa.rep.r2.p2p"] + v
+            yield b"\x90" + reqs["mpa.req.r1.c"] + v + reqs["fpdu.send.5"]
 
 
 def programs(kinds):
