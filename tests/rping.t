@@ -10,6 +10,7 @@ trap 'exit 1' INT TERM
 rping() { timeout 120 "$IW_BUILD/iwctl" rping "$@"; }
 
 server() { # [option ...]: port in $port
+	rm -f "$dir/server"
 	timeout 120 "$IW_BUILD/iwctl" rping -s -a 127.0.0.1 -p 0 "$@" >"$dir/server" 2>"$dir/server.err" &
 	server=$!
 	until_true 10 grep -q listening "$dir/server" || diag "$(cat "$dir/server.err")"

@@ -41,7 +41,7 @@ ours_bg() {
 	local log=$dir/$1 ready=$2
 	shift 2
 	rm -f "$log"
-	guest ns timeout 300 "$@" >"$log" 2>&1 &
+	"$here/guest" ns timeout 300 "$@" >"$log" 2>&1 & # not the function: $! is the program
 	ours=$!
 	until_true 10 grep -q "$ready" "$log"
 }
@@ -194,7 +194,7 @@ errors() { # PARAM [our client's option]
 }
 # tshark looks at all that is said from here on
 capture_start() {
-	guest ns dumpcap -q -i br0 -f 'tcp port 7471' -w "$dir/pcap" >"$dir/dumpcap" 2>&1 &
+	"$here/guest" ns dumpcap -q -i br0 -f 'tcp port 7471' -w "$dir/pcap" >"$dir/dumpcap" 2>&1 &
 	capture=$!
 	until_true 20 grep -q Capturing "$dir/dumpcap"
 }
