@@ -29,19 +29,40 @@ rig_up 3
 RIG_OPTS[1]='-o close_timeout=2000 -o startup_timeout=2000'
 daemon_stop 1 && daemon_start 1
 daemon_stop 2
+# as HOST UID cmd...: with the library, as another user
+as() {
+	local h=$1 uid=$2
+	shift 2
+	nsenter --net="$(host_ns "$h")" setpriv --reuid "$uid" --regid "$uid" --clear-groups \
+		env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$RIG_LIB" "$@"
+}
+NOBODY=65534
+OTHER=2
+OTHERS=
+if command -v setpriv >/dev/null && cp "$IW_BUILD/iwctl" "$RIG_DIR/" && cp -r "$ATTACKS" "$RIG_DIR/attacks" && chmod -R a+rX "$RIG_DIR"; then
+	ATTACKS=$RIG_DIR/attacks
+	as 1 $NOBODY "$PY" -c '' 2>/dev/null || PY=/usr/bin/python3	# root may have one of its own
+	! as 1 $NOBODY "$PY" -c '' 2>/dev/null || OTHERS=1
+fi
+
 A=$(host_addr 1)
 host_bg_iw 1 server.log "$PY" "$ATTACKS/app.py" server "$A" 7300 $((8 << 20))
+server=$!
 host_port 1 7300
+if [ -n "$OTHERS" ]; then
+	host_bg_iw 1 server2.log setpriv --reuid $NOBODY --regid $NOBODY --clear-groups "$PY" "$ATTACKS/app.py" server "$A" 7301
+	host_port 1 7301
+fi
 mkfifo "$RIG_DIR/stop"
 # a good client of another host, all the time
-nsenter --net="$(host_ns 3)" env IWSOCK_RUNDIR="$(host_dir 3)" LD_PRELOAD="$IW_BUILD/libiwsock.so" \
+nsenter --net="$(host_ns 3)" env IWSOCK_RUNDIR="$(host_dir 3)" LD_PRELOAD="$RIG_LIB" \
 	"$PY" "$ATTACKS/app.py" pulse "$A" 7300 <"$RIG_DIR/stop" >"$RIG_DIR/pulse.log" 2>&1 &
 pulse=$!
 RIG_PIDS+=($pulse)
 exec 8>"$RIG_DIR/stop"
 until_true 10 grep -q up "$RIG_DIR/pulse.log"
 is "$(accel_count 3 client)" 1 "the good client is accelerated"
-play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log"
+play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log" $([ -z "$OTHERS" ] || echo 7301)
 rig_gone "$(daemon_pid 1)"
 is $? 1 "the daemon lives"
 c0=$(accel_count 3 client)
@@ -54,4 +75,180 @@ wait $pulse
 read -r _ n worst <<<"$(tail -n 1 "$RIG_DIR/pulse.log")"
 at_least "${n:-0}" 100 "the good client's stream went on: answers"
 at_most "${worst:-99999}" 5000 "the good client's stream went on: longest pause, ms"
+
+# ---- on the way ----
+
+# N7: a path MTU that leaves next to nothing of a segment
+RIG_OPTS[3]='-o large_fpdu=off'
+daemon_stop 3 && daemon_start 3
+for h in 1 3; do
+	ip -n "$(basename "$(host_ns $h)")" route change 10.77.0.0/24 dev eth0 mtu lock 256
+done
+is "$(host_exec_iw 3 timeout 60 "$PY" "$ATTACKS/app.py" bulk "$A" 7300 200000 2>&1)" "bulk 200000" "N7: a path MTU of 256 octets: all octets there and back"
+is "$(accel_count 3 client)" 1 "N7: over iWARP"
+for h in 1 3; do
+	ip -n "$(basename "$(host_ns $h)")" route change 10.77.0.0/24 dev eth0
+done
+
+# N1: the control port is not for everybody
+RIG_OPTS[1]='-o allow=10.77.0.3/32'
+daemon_stop 1 && daemon_start 1
+cat >"$RIG_DIR/n1.py" <<-'END'
+	import sys
+	sys.path.insert(0, sys.argv[1])
+	import peer
+	try:
+	    w = peer.connect((sys.argv[3], 874), sys.argv[2])
+	    w.initiate(peer.IWCM)
+	    print("let in")
+	except (peer.Ended, OSError) as e:
+	    print("octets" if isinstance(e, peer.Ended) and w.buf else "closed")
+END
+is "$(host_exec 2 "$PY" "$RIG_DIR/n1.py" "$ATTACKS" "$(host_addr 2)" "$A")" closed "N1: a host outside 'allow' is closed before a Reply"
+grep -q "10.77.0.2 is not in 'allow'" "$RIG_DIR/iwarpd.1.log"
+ok $? "N1: and the log says so"
+host_end $server
+host_bg_iw 1 server.log "$PY" "$ATTACKS/app.py" server "$A" 7300 $((8 << 20))
+host_port 1 7300
+
+# ---- on the same host ----
+
+[ -n "$OTHERS" ] || { skip "attacks by other users" "no setpriv, or no python3 that others can run"; done_testing; }
+
+uid_count() { stream_count 3 "r['uid'] == $1 and r['transport'] != 'tcp'"; }
+uid_quota() { stream_count 3 "r['uid'] == $1 and r['transport'] == 'tcp' and r['reason'] == 'quota'"; }
+# holder UID FIFO N: keeps N connections open, tells when they are there
+holder() {
+	mkfifo "$RIG_DIR/$2" 2>/dev/null
+	as 3 "$1" "$PY" "$ATTACKS/app.py" hold "$A" 7300 "$3" <"$RIG_DIR/$2" >"$RIG_DIR/$2.log" 2>&1 &
+	RIG_PIDS+=($!)
+}
+held() { until_true 20 grep -q "^held" "$RIG_DIR/$1.log"; is "$(grep ^held "$RIG_DIR/$1.log")" "held $2 failed 0" "$3"; }
+
+# L2: each quota: who exhausts it goes on with plain TCP, and the other user notices nothing
+for q in max_streams=2 max_memory=7M max_stags=24 max_reads=128 max_cq_entries=2048; do
+	key=${q%=*}
+	RIG_OPTS[3]="-o $q"
+	daemon_stop 3 && daemon_start 3
+	holder $NOBODY a 3
+	exec 7>"$RIG_DIR/a"
+	held a 3 "L2: $key exhausted: all connections of that user work"
+	holder $OTHER b 2
+	exec 6>"$RIG_DIR/b"
+	held b 2 "L2: $key: those of the other user work"
+	[ "$TAP_BAD" -lt 20 ] || done_testing
+	is "$(uid_count $NOBODY) $(uid_quota $NOBODY)" "2 1" "L2: $key: what exceeds it is plain TCP, with the reason" || diag "$(plain_reasons 3)"
+	is "$(uid_count $OTHER) $(uid_quota $OTHER)" "2 0" "L2: $key: the other user is accelerated"
+	grep -q "user $NOBODY: quota of .*($key)" "$RIG_DIR/iwarpd.3.log"
+	ok $? "L2: $key: the log says who, and which setting"
+	host_ctl 3 status | grep -q "^over quota .*$key"
+	ok $? "L2: $key: iwctl status says it"
+	[ $key != max_streams ] || {
+		see() { setpriv --reuid "$1" --regid "$1" --clear-groups "$RIG_DIR/iwctl" --run-dir "$(host_dir 3)" "${@:2}"; }
+		is "$(see $OTHER streams --json | json "sorted({r['uid'] for r in d})")" "[$OTHER]" "L5: a user sees his own streams only"
+		is "$(see $OTHER stags --json | json "sorted({r['uid'] for r in d})")" "[$OTHER]" "L5: and his own STags"
+		victim=$(host_ctl 3 streams --json | json "[r['id'] for r in d if r['uid'] == $OTHER][0]")
+		for uid in $NOBODY $OTHER; do
+			play nsenter --net="$(host_ns 3)" setpriv --reuid $uid --regid $uid --clear-groups "$PY" "$ATTACKS/local.py" "$(host_dir 3)" "$victim"
+		done
+	}
+	exec 7>&- 6>&-
+	until_true 10 grep -q "all still there" "$RIG_DIR/b.log"
+	ok $? "L2: $key: and all of it until the end"
+done
+
+# L2: eight processes of one user take what they can; a ninth, of another, finds room
+RIG_OPTS[3]='-o max_streams=24'
+daemon_stop 3 && daemon_start 3
+for i in 1 2 3 4 5 6 7 8; do
+	holder $NOBODY "p$i" 5
+	eval "exec $((10 + i))>\"$RIG_DIR/p$i\""
+done
+for i in 1 2 3 4 5 6 7 8; do
+	until_true 30 grep -q "^held 5 failed 0" "$RIG_DIR/p$i.log" || diag "$(cat "$RIG_DIR/p$i.log")"
+done
+is "$(uid_count $NOBODY) $(uid_quota $NOBODY)" "24 16" "L2: eight processes share one quota"
+got=$(as 3 $OTHER timeout 60 "$PY" "$ATTACKS/app.py" hold "$A" 7300 3 </dev/null)
+is "$got" "held 3 failed 0
+all still there" "L2: the ninth, of another user, is served"
+is "$(uid_quota $OTHER)" 0 "L2: without being told of a quota"
+for i in 1 2 3 4 5 6 7 8; do eval "exec $((10 + i))>&-"; done
+
+# SEC-P06: a user with many streams that nobody reads, beside one with a single stream
+RIG_OPTS[3]=
+daemon_stop 3 && daemon_start 3
+mkfifo "$RIG_DIR/deaf" "$RIG_DIR/stop2"
+as 3 $OTHER "$PY" "$ATTACKS/app.py" pulse "$A" 7300 <"$RIG_DIR/stop2" >"$RIG_DIR/pulse2.log" 2>&1 &
+pulse=$!
+RIG_PIDS+=($pulse)
+exec 6>"$RIG_DIR/stop2"
+as 3 $NOBODY "$PY" "$ATTACKS/app.py" deaf "$A" 7300 40 <"$RIG_DIR/deaf" >"$RIG_DIR/deaf.log" 2>&1 &
+RIG_PIDS+=($!)
+exec 7>"$RIG_DIR/deaf"
+until_true 20 grep -q "^deaf 40" "$RIG_DIR/deaf.log"
+ok $? "SEC-P06: 40 streams of one user are flooded and never read"
+# L4: and a program of the same user scribbles over all it shares with the daemon
+got=$(as 3 $NOBODY timeout 60 "$PY" "$ATTACKS/app.py" scribble "$A" 7300 "$([ "${IW_LONG-}" = 1 ] && echo 3600 || echo 2)" 2>&1)
+like() { case $1 in $2) pass "$3" ;; *) fail "$3"; diag "$1" ;; esac; }
+like "$got" "scribbled [1-9]* areas [1-9]*" "L4: shared memory scribbled over: $got"
+exec 6>&- 7>&-
+wait $pulse
+read -r _ n worst <<<"$(tail -n 1 "$RIG_DIR/pulse2.log")"
+at_least "${n:-0}" 100 "SEC-P06, L4: the other user's stream went on: answers"
+at_most "${worst:-99999}" 2000 "SEC-P06, L4: the other user's stream went on: longest pause, ms"
+rig_gone "$(daemon_pid 3)"
+is $? 1 "L4: the daemon lives"
+
+# L10: programs killed at any moment
+files() { find "/proc/$(daemon_pid 3)/fd" -mindepth 1 | wc -l; }
+gone() { no_streams 3 && no_streams 1; }
+until_true 20 gone
+before=$(files)
+for i in $(seq "$([ "${IW_LONG-}" = 1 ] && echo 1000 || echo 40)"); do
+	host_bg_iw 3 bulk.log setpriv --reuid $NOBODY --regid $NOBODY --clear-groups "$PY" "$ATTACKS/app.py" bulk "$A" 7300 100000000
+	p=$!
+	sleep "0.$((RANDOM % 3))$((RANDOM % 10))"	# no wait for anything: the moment is random
+	kill -9 $p
+	wait $p 2>/dev/null
+done
+until_true 20 gone
+ok $? "L10: killed at random moments: no stream and no STag is left, here and there"
+at_most "$(files)" $((before + 3)) "L10: nor any file"
+
+# L7: a port below 1024 is not to be had through the daemon
+cat >"$RIG_DIR/l7.py" <<-'END'
+	import socket
+	s = socket.socket()
+	try:
+	    s.bind(("", 80))
+	    s.listen()
+	    print("bound")
+	except PermissionError:
+	    print("refused")
+END
+is "$(as 3 $NOBODY "$PY" "$RIG_DIR/l7.py")" refused "L7: an unprivileged program cannot listen on port 80"
+
+# L11: settings that others may write
+echo 'log_level = debug' >"$RIG_DIR/loose.conf"
+chmod 666 "$RIG_DIR/loose.conf"
+got=$("$IW_BUILD/iwarpd" -c "$RIG_DIR/loose.conf" -r "$RIG_DIR/loose" 2>&1)
+is $? 2 "L11: settings that group or others may write are refused" || diag "$got"
+ldd "$IW_BUILD/iwarpd" >/dev/null && ! nm -D "$IW_BUILD/iwarpd" | grep -qw dlopen
+ok $? "L11: iwarpd itself loads no code at run time"
+
+# L12: a set-uid program keeps to plain TCP
+suid=$RIG_DIR/suid-python
+cp "$(readlink -f "$PY")" "$suid" && chown $OTHER "$suid" && chmod 4755 "$suid"
+cat >"$RIG_DIR/l12.py" <<-'END'
+	import os, socket, sys
+	s = socket.create_connection((sys.argv[1], 7300))
+	s.sendall(b"e?")
+	assert s.recv(1) == b"?"
+	print(os.geteuid(), s.family == socket.AF_INET and "tcp", "iwsock" in open("/proc/self/maps").read())
+END
+got=$(as 3 $NOBODY "$suid" -I "$RIG_DIR/l12.py" "$A" 2>/dev/null)
+case $got in
+"$OTHER "*) is "$got" "$OTHER tcp False" "L12: a set-uid program runs without the library, on plain TCP" ;;
+*) skip "L12: a set-uid program" "it does not become another user here: $got" ;;
+esac
 done_testing

@@ -4,9 +4,13 @@
 app.py server ADDRESS PORT [source-octets]	the first octet of a connection says what it wants: s sink, e echo, g get
 app.py pulse ADDRESS PORT			small questions and answers until its input ends, then what it saw
 app.py hold ADDRESS PORT N			opens N connections, says how many answered, keeps them until its input ends
+app.py bulk ADDRESS PORT OCTETS			there and back again
+app.py scribble ADDRESS PORT SECONDS		uses a stream and writes all over the memory it shares with the daemon
+app.py deaf ADDRESS PORT N			opens N connections, writes until nobody takes any more, reads nothing, until its input ends
 """
 import errno
 import hashlib
+import random
 import select
 import socket
 import sys
@@ -80,6 +84,80 @@ def hold(addr, port, n):
     for s in kept:
         ask(s, b"still?")
     print("all still there", flush=True)
+
+
+def bulk(addr, port, octets):
+    s = socket.create_connection((addr, int(port)), timeout=60)
+    n = int(octets)
+    data = bytes(i * 7 & 255 for i in range(65536)) * (n // 65536 + 1)
+    sent, got = 0, b""
+    s.sendall(b"e")
+    while len(got) < n:
+        r, w, _ = select.select([s], [s] if sent < n else [], [], 60)
+        assert r or w, "nothing moves"
+        if w:
+            sent += s.send(data[sent:min(n, sent + 32768)])
+        if r:
+            x = s.recv(1 << 18)
+            assert x, "ended early"
+            got += x
+    assert got == data[:n], "octets differ"
+    print("bulk", n, flush=True)
+
+
+def shared():
+    """What is mapped of the daemon's memory."""
+    for line in open("/proc/self/maps"):
+        f = line.split(None, 5)
+        if len(f) == 6 and f[5].startswith("/memfd:iwsock") and "w" in f[1]:
+            a, b = (int(x, 16) for x in f[0].split("-"))
+            yield a, b - a
+
+
+def scribble(addr, port, seconds):
+    socks = []
+    for _ in range(4):
+        s = socket.create_connection((addr, int(port)), timeout=60)
+        s.setblocking(False)
+        socks.append(s)
+    areas, mem, end, n = list(shared()), open("/proc/self/mem", "r+b", buffering=0), time.monotonic() + float(seconds), 0
+    while time.monotonic() < end:
+        for a, size in areas:
+            for off in (random.randrange(size), random.randrange(min(size, 4096)), random.randrange(min(size, 512))):
+                mem.seek(a + off)
+                mem.write(random.choice((b"\xff" * 8, b"\0" * 8, random.randbytes(8), b"\x80" + b"\0" * 7))[:size - off])
+                n += 1
+        for s in socks:
+            try:
+                s.send(b"e" * 1000)
+                s.recv(65536)
+            except OSError:
+                pass
+    print("scribbled", n, "areas", len(areas), flush=True)
+
+
+def deaf(addr, port, n):
+    kept, failed = [], 0
+    for _ in range(int(n)):
+        try:
+            s = socket.create_connection((addr, int(port)), timeout=60)
+            s.sendall(b"e")
+            s.setblocking(False)
+            kept.append(s)
+        except OSError:
+            failed += 1
+    print("deaf", len(kept), "failed", failed, flush=True)
+    junk = b"x" * 65536
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        for s in kept:
+            try:
+                s.send(junk)
+            except BlockingIOError:
+                pass
+            except OSError:
+                kept.remove(s)
+                break
+        time.sleep(0.001)
 
 
 if __name__ == "__main__":

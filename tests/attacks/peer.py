@@ -128,7 +128,7 @@ class Wire:
         """Reads to the end. 'layer/type/code' of the Terminate, or how it ended."""
         try:
             while True:
-                u = self.get()
+                u = self.get().ljust(22, b"\0")     # after a broken startup anything may come
                 if u[1] & 0xF == v.TERM:
                     w = struct.unpack(">I", u[18:22])[0]
                     return f"{w >> 28}/{w >> 24 & 15}/{w >> 16 & 255:02x}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Attacks on a real iwarpd by a hostile daemon of another host: stream.py OURS THEIRS PORT DAEMON-PID LOG SERVER-LOG
-THEIRS:PORT is an app.py server with the library; its lines in SERVER-LOG say what the application saw."""
+"""Attacks on a real iwarpd by a hostile daemon of another host: stream.py OURS THEIRS PORT DAEMON-PID LOG SERVER-LOG [PORT2]
+THEIRS:PORT is an app.py server with the library; its lines in SERVER-LOG say what the application saw. PORT2 is one of another user."""
 import hashlib
 import os
 import random
@@ -14,6 +14,7 @@ import peer
 from peer import (ABORT, CANCEL, CREDIT, CWACK, CWPING, DATA, INLINE, LONG, RDDONE, SRCAVAIL, URGENT, Ended, FakeDaemon, Wire, connect, cw, ok, v)
 
 OURS, THEIRS, PORT, PID, LOG, SERVER = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5], sys.argv[6]
+PORT2 = int(sys.argv[7]) if len(sys.argv) > 7 else 0
 SAN = os.environ.get("IW_SAN", "") != ""
 SEED = random.randrange(2 ** 32)
 rng = random.Random(SEED)
@@ -77,7 +78,7 @@ def new(kind=b"s", **kw):
 
 def app_sees(what, how="ECONNRESET"):
     line = server_says(r" %s$" % how)
-    ok(line, f"{what}: the application sees {how}", open(SERVER).read()[-300:])
+    ok(line, f"{what}: the application sees {how.strip('()').replace('|', ' or ')}", open(SERVER).read()[-300:])
 
 
 # ---- streams ----
@@ -145,6 +146,22 @@ def r_rights():
     two.data(b"", 1)
     ok(" s 50 " in server_says(" fin$"), "R1: which notices nothing")
     two.close()
+    if not PORT2:
+        return
+    theirs = d.stream(PORT2)
+    theirs.data(b"e" + b"own")
+    stags = theirs.stag, theirs.to
+    ends("R1: a Write to the ring of another user", lambda s: s.w.write(*stags, b"x" * 8), "1/1/02")
+    ends("R1: a Read of the ring of another user", lambda s: s.w.read(1, 0, 8, *stags), "0/1/03")
+    ends("R1: an Atomic there", lambda s: s.w.send(v.at_hdr(0, 1, *stags, 1, v.ONES, 0, 0), v.ATREQ, qn=1), "0/1/03")
+    ends("R1: its invalidation", lambda s: s.w.send(cw(DATA, 0, 0, s.pos), v.SENDINV, stags[0]), "0/1/09")
+    theirs.data(b"untouched")
+    got = b""
+    while len(got) < 12:
+        word, rest = theirs.next_word(INLINE, DATA)
+        got += rest
+    ok(got == b"ownuntouched", "R1: whose stream goes on", got)
+    theirs.close()
 
 
 def r33_words():
@@ -171,7 +188,7 @@ def r33_words():
         ("a word cut", lambda s: s.w.send(b"\0\0\0")),
     )
     for what, attack in bad:
-        ends(f"R33: {what}", attack, abort, how="fin" if what == "data after FIN" else "ECONNRESET")
+        ends(f"R33: {what}", attack, abort, how="(fin|ECONNRESET)" if what == "data after FIN" else "ECONNRESET")
     for n in (0, 4, 9, 16):
         st = new()
         st.w.put(v.untagged(v.IMM, 0, st.w.msn[0], 0, bytes(n)))
