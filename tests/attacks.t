@@ -178,7 +178,9 @@ for i in 1 2 3 4 5 6 7 8; do eval "exec $((10 + i))>&-"; done
 RIG_OPTS[3]=
 daemon_stop 3 && daemon_start 3
 mkfifo "$RIG_DIR/deaf" "$RIG_DIR/stop2"
-as 3 $OTHER "$PY" "$ATTACKS/app.py" pulse "$A" 7300 <"$RIG_DIR/stop2" >"$RIG_DIR/pulse2.log" 2>&1 &
+host_bg_iw 1 server3.log setpriv --reuid $OTHER --regid $OTHER --clear-groups "$PY" "$ATTACKS/app.py" server "$A" 7302
+host_port 1 7302
+as 3 $OTHER "$PY" "$ATTACKS/app.py" pulse "$A" 7302 <"$RIG_DIR/stop2" >"$RIG_DIR/pulse2.log" 2>&1 &
 pulse=$!
 RIG_PIDS+=($pulse)
 exec 6>"$RIG_DIR/stop2"
