@@ -156,6 +156,8 @@ static void put_counts(struct bus_out *o, const struct iw_qp_stat *s)
 	put(o, "rx_write_bytes", "t", s->rx_write_octets);
 	put(o, "tx_read_bytes", "t", s->tx_read_octets);
 	put(o, "rx_read_bytes", "t", s->rx_read_octets);
+	put(o, "rx_zero_tagged", "t", s->rx_zero_tagged);	/* slow paths (SEC-U08) */
+	put(o, "rx_tiny", "t", s->rx_tiny);
 }
 
 static void put_stream(struct bus_out *o, const void *row)

@@ -44,6 +44,20 @@ static struct {
 
 /* ---- protection domains ---- */
 
+struct rnic_pd *rnic_pd_new(uint32_t uid)
+{
+	struct rnic_pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return NULL;
+	pd->user = prm_user_get(uid);
+	pd->refs = 1;
+	if (pd->user)
+		return pd;
+	free(pd);
+	return NULL;
+}
+
 struct rnic_pd *rnic_pd_get(uint32_t uid)
 {
 	struct rnic_pd *pd;
@@ -54,15 +68,9 @@ struct rnic_pd *rnic_pd_get(uint32_t uid)
 			return pd;
 		}
 	}
-	pd = calloc(1, sizeof(*pd));
+	pd = rnic_pd_new(uid);
 	if (!pd)
 		return NULL;
-	pd->user = prm_user_get(uid);
-	if (!pd->user) {
-		free(pd);
-		return NULL;
-	}
-	pd->refs = 1;
 	pd->next = rnic.pds;
 	pd->pprev = &rnic.pds;
 	if (pd->next)
@@ -75,9 +83,11 @@ void rnic_pd_put(struct rnic_pd *pd)
 {
 	if (!pd || --pd->refs)
 		return;
-	*pd->pprev = pd->next;
-	if (pd->next)
-		pd->next->pprev = pd->pprev;
+	if (pd->pprev) {
+		*pd->pprev = pd->next;
+		if (pd->next)
+			pd->next->pprev = pd->pprev;
+	}
 	free(pd);
 }
 

@@ -13,12 +13,13 @@
 #include "../proto/qp.h"
 #include "prm.h"
 
-struct rnic_pd;		/* one per user id (PRM), or per test */
+struct rnic_pd;		/* of a user */
 struct rnic_mr;
 struct rnic_qp;
 struct rnic_cq;
 
-struct rnic_pd *rnic_pd_get(uint32_t uid);	/* finds or makes; counted */
+struct rnic_pd *rnic_pd_new(uint32_t uid);	/* one of its own: what streams have, so that no two of them need trust each other */
+struct rnic_pd *rnic_pd_get(uint32_t uid);	/* the user's common one: finds or makes; counted */
 void rnic_pd_put(struct rnic_pd *pd);
 struct prm_user *rnic_pd_user(const struct rnic_pd *pd);	/* whose quotas count */
 

@@ -8,7 +8,7 @@
 struct rnic_pd {
 	struct prm_user *user;
 	unsigned int refs;
-	struct rnic_pd *next, **pprev;
+	struct rnic_pd *next, **pprev;	/* common ones */
 };
 
 struct rnic_cq_use {			/* one queue pair at one CQ */

@@ -115,7 +115,7 @@ static int stream_reserve(struct stream *st)
 	struct prm_bill need;
 	int ret;
 
-	st->pd = rnic_pd_get(st->end[0].uid);
+	st->pd = rnic_pd_new(st->end[0].uid);	/* SEC-P03 */
 	if (!st->pd)
 		return -ENOMEM;
 	st->work.turn = st->end_work.turn = &rnic_pd_user(st->pd)->turn;

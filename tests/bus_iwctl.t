@@ -19,7 +19,8 @@ has() { # NAME GOT WANTED: every wanted word is there
 }
 conn="transport state side pid uid fd program local peer reason reason_number"
 counts="tx_sends rx_sends tx_writes rx_writes tx_immediates rx_immediates tx_reads rx_reads tx_read_responses rx_read_responses
-	tx_atomics rx_atomics tx_fpdus rx_fpdus tx_wire_bytes rx_wire_bytes tx_write_bytes rx_write_bytes tx_read_bytes rx_read_bytes"
+	tx_atomics rx_atomics tx_fpdus rx_fpdus tx_wire_bytes rx_wire_bytes tx_write_bytes rx_write_bytes tx_read_bytes rx_read_bytes
+	rx_zero_tagged rx_tiny"
 
 has "status --json" "$(host_ctl 1 --json status | keys)" "version pid uid uptime_ms run_dir control_port system_bus programs listeners peers
 	streams_iwarp streams_local streams_pending streams_relay streams_closing plain stags tx_bytes rx_bytes crc markers large_fpdu ring_size

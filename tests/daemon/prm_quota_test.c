@@ -291,13 +291,44 @@ static void users_do_not_meet(void **state)
 	prm_mem_destroy(mem);
 }
 
+/* Two processes of one user, or two streams of one process: a domain each, one quota (SEC-P03, SEC-U10). */
+static void domains_of_one_user(void **state)
+{
+	struct rnic_pd *a = rnic_pd_new(1000), *b = rnic_pd_new(1000);
+	struct rnic_cq *cq = new_cq(a, 512), *cq2 = new_cq(b, 512);
+	struct rnic_mr *mr, *mr2;
+	struct vqp v, w;
+	void *mem, *p;
+
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(rnic_pd_user(a), user);
+	assert_ptr_equal(rnic_pd_user(b), user);
+	assert_int_equal(user->used[PRM_CQES], 1024);
+	assert_int_equal(prm_mem_create(user, 4096, &mem, NULL), 0);
+	assert_int_equal(vqp_new(&v, a, cq, cq, 0, 0), 0);
+	assert_int_equal(vqp_new(&w, b, cq2, cq2, 0, 0), 0);
+	mr = new_mr(a, NULL, mem, 4096, 63);
+	for (unsigned int right = 1; right < 64; right *= 2) {
+		assert_int_equal(rnic_qp_ops.access(v.qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_OK);
+		assert_int_equal(rnic_qp_ops.access(w.qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_SCOPE);
+	}
+	assert_int_equal(rnic_mr_reg(b, NULL, mem, 8, 0, IW_ACCESS_REMOTE_WRITE, &mr2), -EBUSY);
+	rnic_mr_dereg(mr);
+	rnic_qp_destroy(v.qp);
+	rnic_qp_destroy(w.qp);
+	assert_int_equal(rnic_cq_destroy(cq) | rnic_cq_destroy(cq2), 0);
+	prm_mem_destroy(mem);
+	rnic_pd_put(a);
+	rnic_pd_put(b);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(queue_pairs_and_queues_count), T(stags_count),
 		T(invalidated_is_given_back), T(only_own_sealed_memory), T(memory_that_goes_takes_its_stags_along), T(no_aliases),
-		T(rights_change), T(users_do_not_meet),
+		T(rights_change), T(users_do_not_meet), T(domains_of_one_user),
 	};
 	const struct rlimit files = { .rlim_cur = FILES, .rlim_max = FILES };
 
