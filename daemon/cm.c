@@ -55,14 +55,15 @@ static int cm_listen(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 {
 	struct cm_req r = { 0 };
 	uint64_t cookie = 0;
-	enum iw_reason reason;
+	enum iw_reason reason = IW_REASON_ACCELERATED;
 	int ret = req_begin(&r, c, &m->h);
 
-	if (ret)
-		return ret;
-	reason = listener_add(c, fd, &cookie);
-	req_ack(&r, reason, cookie);
-	return 0;
+	if (!ret)
+		reason = listener_add(c, fd, &cookie);
+	close(fd);	/* before the answer: a close by the application must be the last one */
+	if (!ret)
+		req_ack(&r, reason, cookie);
+	return ret;
 }
 
 /* Possession of the carrier is the right to the segment. */
@@ -72,9 +73,12 @@ static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 	struct cm_req r = { 0 };
 	int ret = req_begin(&r, c, &m->h);
 
-	if (ret)
+	if (ret) {
+		close(fd);
 		return ret;
+	}
 	ret = stream_open(fd, &g);
+	close(fd);
 	if (ret) {
 		req_plain(&r, IW_REASON_NOT_STREAM);
 		return 0;
@@ -117,8 +121,7 @@ int cm_message(struct client *c, const void *msg, int fd)
 		ret = cm_abandon(c, msg);
 		break;
 	case IW_CTL_LISTEN:
-		ret = cm_listen(c, msg, fd);
-		break;
+		return cm_listen(c, msg, fd);	/* closes fd */
 	case IW_CTL_UNLISTEN:
 		listener_del(c, ((const struct iw_ctl_id *)msg)->id);
 		break;
@@ -129,8 +132,7 @@ int cm_message(struct client *c, const void *msg, int fd)
 		plain_closed(c, ((const struct iw_ctl_id *)msg)->id);
 		break;
 	case IW_CTL_OPEN:
-		ret = cm_open(c, msg, fd);
-		break;
+		return cm_open(c, msg, fd);	/* closes fd */
 	case IW_CTL_GETSOCKOPT:
 	case IW_CTL_SETSOCKOPT:
 		ret = ctl_option(c, msg);

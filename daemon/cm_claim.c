@@ -200,6 +200,8 @@ static void server_plain(struct server_claim *s, enum iw_reason reason)
 {
 	if (s->req.client)
 		plain_record(s->req.client, s->conn_id, &s->t, false, s->fd, reason);
+	close(s->tcp);	/* before the answer: a close by the application must be the last one */
+	s->tcp = -1;
 	req_plain(&s->req, reason);
 	server_free(s);
 }

@@ -55,6 +55,8 @@ static void offer_plain(struct offer *o, enum iw_reason reason)
 {
 	if (o->req.client)
 		plain_record(o->req.client, o->conn_id, &o->t, true, o->fd, reason);
+	close(o->tcp);	/* before the answer: a close by the application must be the last one */
+	o->tcp = -1;
 	req_plain(&o->req, reason);
 	claims_settle(o, reason);
 	offer_done(o);

@@ -11,8 +11,11 @@ void iw_rights_leaving_slow(const struct msghdr *m)
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
 		const unsigned char *p = CMSG_DATA(c);
+		size_t left = h.msg_controllen - (size_t)((char *)c - (char *)h.msg_control);
 
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
+		if (c->cmsg_len < sizeof(*c) || c->cmsg_len > left)
+			return;		/* the kernel refuses it: nothing leaves */
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
 			int fd;
