@@ -22,6 +22,7 @@ play() {
 	[ "$end" = 0 ] || fail "$*: ended with status $end"
 }
 
+play "$PY" "$ATTACKS/rows.py"
 play "$PY" "$ATTACKS/rnic.py" "$IW_BUILD"
 [ "$(id -u)" = 0 ] || { skip "attacks on a daemon" "needs root for network namespaces"; done_testing; }
 
