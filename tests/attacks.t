@@ -66,6 +66,8 @@ is "$(accel_count 3 client)" 1 "the good client is accelerated"
 play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log" $([ -z "$OTHERS" ] || echo 7301)
 rig_gone "$(daemon_pid 1)"
 is $? 1 "the daemon lives"
+! grep -q "was still registered" "$RIG_DIR"/iwarpd.*.log
+ok $? "no STag outlives its memory"
 c0=$(accel_count 3 client)
 got=$(host_exec_iw 3 timeout 60 "$PY" "$ATTACKS/app.py" hold "$A" 7300 5 </dev/null)
 is "$got" "held 5 failed 0
