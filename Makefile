@@ -43,7 +43,7 @@ help:
 	@echo 'make check      all tests (those that make hosts need root); SAN=address,undefined or SAN=thread'
 	@echo 'make check-interop  against the Linux kernel'\''s siw in a guest that it builds and boots (root)'
 	@echo 'make fuzz       T=60 seconds for each fuzzer (clang)'
-	@echo 'make bench      pairs against plain TCP (root)'
+	@echo 'make bench      pairs against plain TCP (root); bench-rnic: the RNIC alone; bench-guest: and the kernel'\''s siw'
 	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
 	@echo 'make dist clean distclean format lint'
 
@@ -110,14 +110,24 @@ $(B)/tests/interop/iwerr: tests/interop/iwerr.c | config.mk
 check-interop: all $(INTEROP)
 	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} tests/run $(B) tests/interop/siw.t
 
-tests: all $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT)
+tests: all $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(B)/bench/rdma/rdma
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
 # installs what is missing, then builds
 demo:
 	$(Q)tests/demo $(B)
-bench: all $(BENCH) $(B)/tests/lib/ready
+bench: all $(BENCH) $(B)/tests/lib/ready $(B)/bench/rdma/rdma
 	$(Q)bench/run $(B)
+	$(Q)bench/rnic $(B)
+# RNIC to RNIC beside plain TCP; also runs in the guest of check-interop, where verbs reach siw
+RDMA := $(patsubst %.c,$(B)/%.o,$(addprefix bench/rdma/,rdma.c tcp.c soft.c $(if $(filter 1,$(HAVE_VERBS)),verbs.c)))
+$(B)/bench/rdma/rdma: $(RDMA) $(B)/libdaemon.a $(B)/libproto.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(PROGLD) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) -lm $(if $(filter 1,$(HAVE_VERBS)),-lrdmacm -libverbs)
+bench-rnic: $(B)/bench/rdma/rdma
+	$(Q)bench/rnic $(B)
+bench-guest: $(B)/bench/rdma/rdma
+	$(Q)bench/rnic --guest $(B)
 
 # each for T seconds, with clang's libFuzzer; the corpora, seeded from the vectors, stay in build/fuzz
 T ?= 60
@@ -185,5 +195,5 @@ distclean: clean
 	rm -rf autom4te.cache config.mk config.log config.status configure configure~ aclocal.m4 iwsock-*.tar.gz
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
-.PHONY: all help tests check check-interop fuzz demo bench install uninstall dist format lint clean distclean
+.PHONY: all help tests check check-interop fuzz demo bench bench-rnic bench-guest install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:
