@@ -18,6 +18,7 @@ static struct {
 	uint64_t now;
 	struct timer **heap;
 	size_t ntimers, cap;
+	uint64_t turn;			/* of the timer started last */
 	struct work_class own;		/* work without a class */
 	struct work_class *ready, **ready_tail;
 	const struct work_class *last;	/* class that had work last, and when it was another */
@@ -53,9 +54,14 @@ static void heap_set(size_t i, struct timer *t)
 	t->node = (void *)(uintptr_t)(i + 1);
 }
 
+static bool sooner(const struct timer *a, const struct timer *b)
+{
+	return a->due != b->due ? a->due < b->due : a->turn < b->turn;
+}
+
 static void heap_up(size_t i, struct timer *t)
 {
-	while (i && eng.heap[(i - 1) / 2]->due > t->due) {
+	while (i && sooner(t, eng.heap[(i - 1) / 2])) {
 		heap_set(i, eng.heap[(i - 1) / 2]);
 		i = (i - 1) / 2;
 	}
@@ -67,9 +73,9 @@ static void heap_down(size_t i, struct timer *t)
 	size_t kid;
 
 	while ((kid = 2 * i + 1) < eng.ntimers) {
-		if (kid + 1 < eng.ntimers && eng.heap[kid + 1]->due < eng.heap[kid]->due)
+		if (kid + 1 < eng.ntimers && sooner(eng.heap[kid + 1], eng.heap[kid]))
 			kid++;
-		if (eng.heap[kid]->due >= t->due)
+		if (!sooner(eng.heap[kid], t))
 			break;
 		heap_set(i, eng.heap[kid]);
 		i = kid;
@@ -87,7 +93,7 @@ void timer_stop(struct timer *t)
 	i = heap_index(t);
 	last = eng.heap[--eng.ntimers];
 	if (last != t) {
-		if (i && eng.heap[(i - 1) / 2]->due > last->due)
+		if (i && sooner(last, eng.heap[(i - 1) / 2]))
 			heap_up(i, last);
 		else
 			heap_down(i, last);
@@ -110,13 +116,16 @@ void timer_start(struct timer *t, unsigned int ms, void (*fn)(struct timer *))
 	}
 	t->fn = fn;
 	t->due = engine_now_ms() + ms;
+	t->turn = ++eng.turn;
 	heap_up(eng.ntimers++, t);
 }
 
+/* What was due when the pass began: one started in it with 0 ms waits for the next, so that completions get their turn. */
 static void timers_run(void)
 {
-	/* at most as many as there were: one restarted with 0 ms waits for the next round */
-	for (size_t n = eng.ntimers; n && eng.ntimers && eng.heap[0]->due <= eng.now && !eng.stop; n--) {
+	uint64_t last = eng.turn;
+
+	while (eng.ntimers && eng.heap[0]->due <= eng.now && eng.heap[0]->turn <= last && !eng.stop) {
 		struct timer *t = eng.heap[0];
 
 		timer_stop(t);

@@ -37,7 +37,7 @@ void engine_cancel(struct op *op);
 struct timer {
 	void (*fn)(struct timer *t);
 	uint64_t due;		/* CLOCK_MONOTONIC ms; 0 = off */
-	struct timer *next, **pprev;
+	uint64_t turn;		/* of those due at the same time the one started first comes first */
 	void *node;
 };
 void timer_start(struct timer *t, unsigned int ms, void (*fn)(struct timer *));
