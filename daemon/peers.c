@@ -66,14 +66,29 @@ static bool slot_is(struct iw_peer_slot *s, const uint8_t ip[16])
 	return s->ip[0] == half[0] && s->ip[1] == half[1];
 }
 
-/* How gladly a slot is given up: 0 not at all. Readers may stop at a slot that was never used, so none is ever emptied. */
+static bool local_known(const uint8_t ip[16])
+{
+	for (unsigned int i = 0; i < nlocals; i++)
+		if (ip_same(locals[i], ip))
+			return true;
+	return false;
+}
+
+/*
+ * How gladly a slot is given up: 0 not at all. Readers may stop at a slot that was never used, so none is ever emptied. Of the loopback
+ * addresses anybody can name 16 million; they come back when they are used.
+ */
 static unsigned int slot_worth(struct iw_peer_slot *s)
 {
+	uint64_t half[2] = { s->ip[0], s->ip[1] };
+	uint8_t ip[16];
+
 	if (s->state == IW_PEER_UNKNOWN)
 		return s->ip[0] || s->ip[1] ? 3 : 4;
 	if (s->state == IW_PEER_NEGATIVE)
 		return s->expires <= engine_now_ms() ? 2 : 1;
-	return 0;
+	memcpy(ip, half, 16);
+	return s->state == IW_PEER_LOCAL && ip_loopback(ip) && !local_known(ip) ? 2 : 0;
 }
 
 void peers_publish(const uint8_t ip[16], enum iw_peer_state state, enum iw_reason reason, unsigned int ttl_ms)
@@ -131,14 +146,6 @@ static int page_make(void)
 }
 
 /* ---- addresses of this host ---- */
-
-static bool local_known(const uint8_t ip[16])
-{
-	for (unsigned int i = 0; i < nlocals; i++)
-		if (ip_same(locals[i], ip))
-			return true;
-	return false;
-}
 
 static void locals_read(void)
 {
@@ -333,13 +340,12 @@ void peers_each(void (*fn)(struct peer *p, void *arg), void *arg)
 
 /* ---- for iwctl ---- */
 
-struct count { const uint8_t *ip; unsigned int n; };
-
 static void count_stream(void *arg, const struct stream_info *info)
 {
-	struct count *c = arg;
+	struct peer *p = peer_find(info->tuple.peer.ip);
 
-	c->n += ip_same(info->tuple.peer.ip, c->ip);
+	if (p)
+		p->streams++;
 }
 
 static bool has_up(const struct list *sessions)
@@ -352,18 +358,18 @@ static bool has_up(const struct list *sessions)
 
 void peers_foreach(void (*fn)(void *arg, const struct peer_info *info), void *arg)
 {
+	list_each(n, nxt, &lru)
+		list_entry(n, struct peer, lru)->streams = 0;
+	stream_foreach(count_stream, NULL);
 	list_each(n, nxt, &lru) {
 		const struct peer *p = list_entry(n, struct peer, lru);
-		struct peer_info info = { .state = p->state, .reason = p->reason, .expires_ms = p->expires };
-		struct count count = { p->ip, 0 };
+		struct peer_info info = { .state = p->state, .reason = p->reason, .expires_ms = p->expires, .streams = p->streams };
 
 		if (p->state == IW_PEER_NEGATIVE && !peer_negative(p))
 			info.state = IW_PEER_UNKNOWN;
 		memcpy(info.ip, p->ip, 16);
 		info.in = has_up(&p->in);
 		info.out = has_up(&p->out);
-		stream_foreach(count_stream, &count);
-		info.streams = count.n;
 		fn(arg, &info);
 	}
 }

@@ -21,6 +21,7 @@ struct peer {
 	struct timer redial;
 	unsigned int redials;		/* attempts left after the loss of a session */
 	unsigned int redial_ms;
+	unsigned int streams;		/* while they are counted */
 };
 struct peer *peer_find(const uint8_t ip[16]);
 struct peer *peer_get(const uint8_t ip[16], uint32_t scope_id);	/* NULL: table full of busy ones, or no memory */
