@@ -2,22 +2,26 @@
 /* Log lines: to the journal when standard error leads there, else to standard error; rate-limited per call site. */
 #include "log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <systemd/sd-journal.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SITES		256u	/* call sites remembered; two that collide share a budget */
 #define BURST		20u	/* lines of one call site within WINDOW_MS */
 #define WINDOW_MS	5000u
 
 static int max_level = LOG_INFO;
-static bool to_journal;
+static bool to_journal, never_wait;
+static unsigned int lost;	/* lines that could not be written at once */
 static const char *program = "iwarpd";
 
 static struct site {
@@ -56,19 +60,57 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static void emit(int level, const char *file, int line, const char *text)
+void log_never_wait(void)
+{
+	never_wait = true;
+}
+
+static bool to_stderr(int level, const char *text)
 {
 	static const char *const names[] = {
 		"emergency", "alert", "critical", "error", "warning", "notice", "info", "debug",
 	};
-	char where[32];
+	struct pollfd p = { .fd = 2, .events = POLLOUT };
+	char out[1200];		/* less than PIPE_BUF: a pipe that has room takes all of it */
+	int n = snprintf(out, sizeof(out), "%s: %s: %s\n", program, names[level & 7], text);
 
-	if (!to_journal) {
-		fprintf(stderr, "%s: %s: %s\n", program, names[level & 7], text);
-		return;
+	if (never_wait && (poll(&p, 1, 0) != 1 || !(p.revents & POLLOUT)))
+		return false;
+	return write(2, out, (size_t)n < sizeof(out) ? (size_t)n : sizeof(out) - 1) > 0;
+}
+
+/* One datagram of KEY=value lines; sd_journal_send() would wait for a journal that does not read. The text has no control characters. */
+static bool to_socket(int level, const char *file, int line, const char *text)
+{
+	static const struct sockaddr_un journal = { .sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket" };
+	static int fd = -1;
+	char out[2048];
+	int n;
+
+	if (fd < 0)
+		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	n = snprintf(out, sizeof(out), "MESSAGE=%s\nPRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nCODE_FILE=%s\nCODE_LINE=%d\n", text, level & 7, program,
+		     file, line);
+	return sendto(fd, out, (size_t)n < sizeof(out) ? (size_t)n : sizeof(out) - 1, MSG_NOSIGNAL | (never_wait ? MSG_DONTWAIT : 0),
+		      (const struct sockaddr *)&journal, sizeof(journal)) > 0;
+}
+
+static bool put_line(int level, const char *file, int line, const char *text)
+{
+	return (to_journal && to_socket(level, file, line, text)) || to_stderr(level, text);
+}
+
+static void emit(int level, const char *file, int line, const char *text)
+{
+	char missing[64];
+
+	if (lost) {
+		snprintf(missing, sizeof(missing), "%u lines were lost: they were not read in time", lost);
+		if (put_line(LOG_WARNING, file, line, missing))
+			lost = 0;
 	}
-	snprintf(where, sizeof(where), "CODE_LINE=%d", line);
-	sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", level & 7, "SYSLOG_IDENTIFIER=%s", program, "CODE_FILE=%s", file, "%s", where, NULL);
+	if (!put_line(level, file, line, text))
+		lost++;
 }
 
 /* True when this call site may write now; *dropped is what it could not write before. */

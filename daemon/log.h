@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Log lines to the journal (sd_journal) or, on a terminal or without a journal, to standard error. Rate-limited per call site. */
+/* Log lines to the journal (its native protocol) or, on a terminal or without a journal, to standard error. Rate-limited per call site. */
 #ifndef IWARPD_LOG_H
 #define IWARPD_LOG_H
 
@@ -7,6 +7,8 @@
 
 void log_init(int max_level, int force_stderr);
 void log_name(const char *name);	/* what lines begin with; "iwarpd" if not called */
+/* From here on a line that cannot be written at once is dropped and counted: whoever does not read them must not hold up the engine. */
+void log_never_wait(void);
 void log_write(int level, const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 #define log_err(...)	log_write(LOG_ERR, __FILE__, __LINE__, __VA_ARGS__)

@@ -323,6 +323,7 @@ int main(int argc, char **argv)
 			log_warn("crc = off: where the peer says so too, nothing notices damaged data; only for networks on which something "
 				 "else protects end to end, such as IPsec");
 		notify_start();
+		log_never_wait();
 		engine_run();
 	}
 	bus_stop();

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Log lines never hold up the daemon: a pipe or a journal that nobody reads costs lines, and says how many. */
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "util.h"
+
+#define LINES	1000
+
+static int saved;
+
+/* Everything that can be read from fd now. */
+static size_t drain(int fd, char *buf, size_t size)
+{
+	size_t n = 0;
+	ssize_t k;
+
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	while ((k = read(fd, buf + n, size - 1 - n)) > 0)
+		n += (size_t)k;
+	buf[n] = 0;
+	return n;
+}
+
+/* Different call sites, so that the limit per site is not what drops them. */
+static void write_lines(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		log_write(LOG_WARNING, "test", (int)i, "line %u", i);
+}
+
+static void pipe_that_nobody_reads(void **state)
+{
+	static char buf[1 << 16];
+	int p[2];
+
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	fcntl(p[1], F_SETPIPE_SZ, 8192);
+	dup2(p[1], 2);
+	log_init(LOG_INFO, 1);
+	alarm(20);		/* before the fix it waits for ever */
+	write_lines(LINES);
+	drain(p[0], buf, sizeof(buf));
+	assert_non_null(strstr(buf, "iwarpd: warning: line 0\n"));
+	assert_null(strstr(buf, "line 999\n"));
+	log_warn("read again");
+	drain(p[0], buf, sizeof(buf));
+	alarm(0);
+	dup2(saved, 2);
+	assert_non_null(strstr(buf, "lines were lost"));
+	assert_non_null(strstr(buf, "iwarpd: warning: read again\n"));
+	close(p[0]);
+	close(p[1]);
+}
+
+/* The kernel's name of fd, as systemd tells its services (JOURNAL_STREAM). */
+static void say_stream(int fd)
+{
+	char s[64];
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	snprintf(s, sizeof(s), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", s, 1);
+}
+
+static int journal(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket" };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || mount("none", "/run", "tmpfs", 0, NULL))
+		skip();
+	assert_int_equal(mkdir("/run/systemd", 0755), 0);
+	assert_int_equal(mkdir("/run/systemd/journal", 0755), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return fd;
+}
+
+static void journal_that_does_not_read(void **state)
+{
+	static char buf[1 << 18];
+	int j = journal(), p[2];
+
+	/* standard error leads to the journal too, and is as full */
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	fcntl(p[1], F_SETPIPE_SZ, 8192);
+	dup2(p[1], 2);
+	say_stream(2);
+	log_init(LOG_INFO, 0);
+	alarm(20);
+	write_lines(LINES);
+	drain(j, buf, sizeof(buf));
+	assert_non_null(strstr(buf, "MESSAGE=line 0\nPRIORITY=4\nSYSLOG_IDENTIFIER=iwarpd\nCODE_FILE=test\nCODE_LINE=0\n"));
+	log_warn("read again");
+	drain(j, buf, sizeof(buf));
+	alarm(0);
+	dup2(saved, 2);
+	assert_non_null(strstr(buf, "lines were lost"));
+	assert_non_null(strstr(buf, "MESSAGE=read again\n"));
+	close(p[0]);
+	close(p[1]);
+	close(j);
+}
+
+static int group_setup(void **state)
+{
+	saved = fcntl(2, F_DUPFD_CLOEXEC, 10);
+	log_never_wait();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(pipe_that_nobody_reads), cmocka_unit_test(journal_that_does_not_read) };
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, group_setup, NULL);
+}
