@@ -19,9 +19,12 @@
 #include "log.h"
 
 #define BUS_CONNS	64	/* clients at a time */
+#define BUS_CONNS_KEPT	8	/* of these, for root and the daemon's user */
 #define BUS_CONNS_USER	16	/* of these, of one user that is neither root nor ours */
 #define BUS_ASKING	16	/* callers on the system bus whose user we are finding out */
 #define BUS_BATCH	16	/* messages of one connection before the others have their turn */
+#define REDIAL_MS	500u	/* to the system bus, doubled up to */
+#define REDIAL_MAX_MS	16000u
 
 struct asking {			/* a method call from the system bus that waits for the caller's user id */
 	sd_bus_slot *slot;
@@ -47,11 +50,14 @@ static struct {
 	struct bus_conn *conns;
 	bool named;		/* we own the name on the system bus */
 	bool stopping;
-} bus = { .fd = -1 };
+	struct timer redial;	/* the system bus, when it is gone or not there yet */
+	unsigned int redial_ms;
+} bus = { .fd = -1, .redial_ms = REDIAL_MS };
 
 uint64_t bus_started;
 
 static void conn_step(struct work *w);
+static void system_later(void);
 
 static bool privileged(uint32_t uid)
 {
@@ -79,6 +85,7 @@ static void conn_dead(struct bus_conn *c)
 	if (c->system) {
 		bus.named = false;
 		log_debug("bus: the system bus is gone");
+		system_later();
 	}
 	timer_stop(&c->timer);
 	work_cancel(&c->work);
@@ -287,7 +294,7 @@ static bool room_for(const struct bus_caller *who)
 		all++;
 		same += !c->system && c->peer.uid == who->uid;
 	}
-	return all < BUS_CONNS && (who->privileged || same < BUS_CONNS_USER);
+	return who->privileged ? all < BUS_CONNS : all < BUS_CONNS - BUS_CONNS_KEPT && same < BUS_CONNS_USER;
 }
 
 static void client_came(int fd)
@@ -397,6 +404,7 @@ static int named(sd_bus_message *m, void *userdata, sd_bus_error *error)
 		log_debug("bus: no name on the system bus: %s", e->message);
 	else if (sd_bus_message_read(m, "u", &how) > 0)
 		bus.named = how == 1 || how == 4;	/* primary owner, already owner */
+	bus.redial_ms = REDIAL_MS;
 	return 1;
 }
 
@@ -407,6 +415,7 @@ static void system_bus(void)
 
 	if (r < 0) {
 		log_debug("bus: no system bus: %s", strerror(-r));
+		system_later();
 		return;
 	}
 	sd_bus_negotiate_fds(b, 0);
@@ -416,7 +425,21 @@ static void system_bus(void)
 	if (r < 0) {
 		log_debug("bus: system bus: %s", strerror(-r));
 		sd_bus_unref(b);
+		system_later();
 	}
+}
+
+static void system_again(struct timer *t)
+{
+	system_bus();
+}
+
+static void system_later(void)
+{
+	if (bus.stopping)
+		return;
+	timer_start(&bus.redial, bus.redial_ms, system_again);
+	bus.redial_ms = bus.redial_ms * 2 < REDIAL_MAX_MS ? bus.redial_ms * 2 : REDIAL_MAX_MS;
 }
 
 int bus_start(void)
@@ -441,6 +464,7 @@ void bus_stop(void)
 
 	bus.stopping = true;
 	timer_stop(&bus.retry);
+	timer_stop(&bus.redial);
 	for (c = bus.conns; c; c = next) {
 		next = c->next;
 		conn_dead(c);

@@ -62,4 +62,10 @@ until_true 10 off_bus
 ok $? "and knows that it is gone"
 system status >/dev/null 2>&1
 is $? 3 "iwctl --system without a bus: exit code 3"
+
+rm -f "$RIG_DIR/system_bus"
+host_bg 1 bus.log dbus-daemon --nofork --nopidfile --config-file="$RIG_DIR/bus.conf"
+until_true 30 on_bus
+ok $? "the bus comes back, and the daemon to it"
+is "$(system -j status | json "d['pid']")" "$(daemon_pid 1)" "iwctl --system asks it again"
 done_testing
