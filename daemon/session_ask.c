@@ -243,6 +243,7 @@ static void listener_notice(struct sess *s, const struct iw_sm *m)
 	/* "gone" is not remembered: a server that restarts its listener is there again before the next notice */
 	port_set(s->known, m->a.port, m->yes);
 	port_set(s->registered, m->a.port, m->yes);
+	ask_run(s);		/* it may answer what waits; and nothing that waits may be answered from inside the walk over the offers below */
 	if (m->yes && s->peer->state != IW_PEER_POSITIVE)
 		peer_set(s->peer, IW_PEER_POSITIVE, 0, 0);
 	if (m->yes)

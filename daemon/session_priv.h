@@ -57,6 +57,7 @@ struct sess {
 	struct list claims, lookups;	/* struct their_claim, struct their_lookup */
 	unsigned int questions;		/* not yet answered */
 	struct list confirms;		/* struct confirm: wait for room */
+	unsigned int nconfirms;
 	unsigned int notices;		/* not yet acknowledged */
 	bool dirty;			/* told[] may be out of date */
 	uint8_t asked[PORT_BYTES], told[PORT_BYTES];

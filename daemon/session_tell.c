@@ -6,6 +6,8 @@
 
 #include "session_priv.h"
 
+#define CONFIRMS_MAX	1024u		/* that wait for the peer to acknowledge earlier notices */
+
 struct their_claim {
 	struct list node;		/* in sess.claims */
 	struct sess *s;
@@ -112,6 +114,7 @@ static void confirms_run(struct sess *s)
 		struct confirm *c = list_entry(s->confirms.next, struct confirm, node);
 
 		list_del(&c->node);
+		s->nconfirms--;
 		c->m.seq = notice_begin(s);
 		sess_send(s, &c->m);
 		free(c);
@@ -230,11 +233,16 @@ int sess_confirm(const struct tuple *t, bool yes, enum iw_reason reason)
 
 		if (!confirms_to(s, t))
 			continue;
+		if (s->nconfirms >= CONFIRMS_MAX) {
+			sess_fail(s, IW_REASON_VERSION, "notices are not acknowledged");
+			continue;
+		}
 		c = calloc(1, sizeof(*c));
 		if (!c)
 			return -ENOMEM;
 		c->m = (struct iw_sm){ .type = IW_SM_CONFIRM, .yes = yes, .reason = yes ? 0 : reason, .a = t->local, .b = t->peer };
 		list_add_tail(&s->confirms, &c->node);
+		s->nconfirms++;
 		confirms_run(s);
 		ret = 0;
 	}

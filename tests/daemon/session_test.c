@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Control sessions whose other end is slow or hostile: what waits is answered as soon as it can be, and is bounded. */
+#include "util.h"
+
+#include "../../daemon/session_priv.h"
+
+static const uint8_t theirs[16] = { [10] = 0xff, [11] = 0xff, 127, 9, 9, 9 }, ours[16] = { [10] = 0xff, [11] = 0xff, 127, 9, 9, 1 };
+
+static struct sess *session(bool dialled)
+{
+	struct peer *p = peer_get(theirs, 0);
+	struct sess *s = calloc(1, sizeof(*s));
+
+	assert_non_null(p);
+	s->peer = p;
+	s->dialled = dialled;
+	s->state = SESS_UP;
+	s->fd = -1;
+	memcpy(s->local, ours, 16);
+	list_init(&s->waiting);
+	list_init(&s->claims);
+	list_init(&s->lookups);
+	list_init(&s->confirms);
+	list_add_tail(dialled ? &p->out : &p->in, &s->node);
+	return s;
+}
+
+static bool ended(void *arg)
+{
+	struct peer *p = peer_find(theirs);
+
+	return list_empty(&p->in) && list_empty(&p->out);
+}
+
+static unsigned int answers;
+static bool answer;
+
+static void answered(struct sess_ask *q, bool yes, enum iw_reason reason)
+{
+	answers++;
+	answer = yes;
+}
+
+/* The window is full of questions that nobody answers. A notice says what the one that waits wants to know. */
+static void notice_answers_what_waits(void **state)
+{
+	struct sess *s = session(true);
+	struct iw_sm m = { .type = IW_SM_LISTENER, .yes = 1, .seq = 1, .a.port = 80 };
+	struct iw_addr dst = { .port = 80 };
+	struct sess_ask q = { .type = IW_SM_LOOKUP, .fn = answered };
+
+	memcpy(m.a.ip, theirs, 16);
+	memcpy(dst.ip, theirs, 16);
+	memcpy(q.src, ours, 16);
+	q.a = dst;
+	s->window = s->nslots = 1;
+	s->slot[0].used = true;
+	sess_ask(&q, &dst, 60000);
+	assert_int_equal(answers, 0);
+	ask_received(s, &m);
+	assert_int_equal(answers, 1);
+	assert_true(answer);
+	sess_fail(s, IW_REASON_DAEMON_GONE, NULL);
+	run_until(ended, NULL);
+	timer_stop(&peer_find(theirs)->redial);
+	assert_int_equal(answers, 1);
+}
+
+/* One that never acknowledges notices is given up; until then what waits for it is bounded. */
+static void confirms_are_bounded(void **state)
+{
+	struct tuple t = { .local.port = 80, .peer.port = 5000 };
+	struct sess *s = session(false);
+	unsigned int n = 0;
+
+	memcpy(t.local.ip, ours, 16);
+	memcpy(t.peer.ip, theirs, 16);
+	while (n < 5000 && !sess_confirm(&t, false, IW_REASON_TIMEOUT))
+		n++;
+	assert_in_range(n, 100, 2000);
+	assert_int_equal(s->state, SESS_DEAD);
+	run_until(ended, NULL);
+}
+
+static int group_setup(void **state)
+{
+	conf_default(&conf);
+	log_init(0, 1);
+	return engine_init() || peers_start() ? -1 : 0;
+}
+
+static int group_teardown(void **state)
+{
+	session_stop();
+	peers_stop();
+	engine_fini();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(notice_answers_what_waits), cmocka_unit_test(confirms_are_bounded) };
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
