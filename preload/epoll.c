@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "core.h"
+#include "stream.h"
 
 IW_EXPORT int epoll_create(int size);
 IW_EXPORT int epoll_create1(int flags);
@@ -295,6 +296,13 @@ struct hit {
 
 #define CHANGED_BITS (EPOLLERR | EPOLLHUP | EPOLLRDHUP)
 
+/* Can these events be those of this stream? The kernel says them by their data only, which may stand for several fds. */
+static bool may_have(int fd, uint32_t events)
+{
+	events &= CHANGED_BITS;
+	return !events || iw_fd_kind(fd) != IW_FD_STREAM || !(events & ~(uint32_t)(uint16_t)iw_carrier_bits(fd, POLLRDHUP));
+}
+
 /* Which of our fds do these events belong to? With equal data for several, one that is connecting or was just swapped. */
 static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, struct hit *h)
 {
@@ -304,11 +312,15 @@ static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, st
 		h[i].fd = -1;
 		for (uint32_t j = regs ? *bucket(epfd, ev[i].data.u64) : 0; j; j = regs->r[j - 1].next_hash) {
 			const struct reg *r = &regs->r[j - 1];
+			bool moved;
 
 			if (r->epfd != epfd || r->data != ev[i].data.u64)
 				continue;
+			moved = iw_fd_kind(r->fd) == IW_FD_CONNECTING || (int32_t)(r->swapped - seq) > 0;
+			if (!moved && !may_have(r->fd, ev[i].events))
+				continue;
 			h[i] = (struct hit){ r->fd, r->swapped, r->events };
-			if (iw_fd_kind(r->fd) == IW_FD_CONNECTING || (int32_t)(r->swapped - seq) > 0)
+			if (moved)
 				break;
 		}
 	}
