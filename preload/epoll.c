@@ -386,7 +386,7 @@ static bool keep(int epfd, struct epoll_event *ev, const struct hit *h, uint32_t
 		ev->events = bits;
 		return true;
 	}
-	if (!(h->mask & EPOLLET))
+	if (!(h->mask & EPOLLET) || (h->mask & EPOLLONESHOT))
 		rearm(epfd, h->fd, true);
 	return false;
 }
