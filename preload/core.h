@@ -137,6 +137,7 @@ int iw_reg_detach(int fd);		/* DEL everywhere before a swap; -errno: one of them
 void iw_reg_attach(int fd);		/* ADD everywhere after it */
 bool iw_reg_lost(int fd);		/* registrations of fd are known to be incomplete */
 void iw_reg_drop_fd(int fd);
+void iw_reg_forget(int fd);		/* the same; takes the lock, and only when there is something */
 void iw_reg_drop_epfd(int epfd, bool aliased);
 
 /* ---- proc.c, init.c ---- */

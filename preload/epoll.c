@@ -129,6 +129,17 @@ void iw_reg_drop_fd(int fd)
 		reg_del(&regs->r[regs->by_fd[fd] - 1]);
 }
 
+void iw_reg_forget(int fd)
+{
+	uint64_t sigs;
+
+	if (!regs || !regs->by_fd[fd])
+		return;
+	sigs = iw_lock(&iw_tab_lock);
+	iw_reg_drop_fd(fd);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
 /* The number of an epoll set goes. If it was duplicated the set may live on, with registrations out of our reach. */
 void iw_reg_drop_epfd(int epfd, bool aliased)
 {

@@ -37,6 +37,7 @@ static bool let_go(int fd)
 
 	if (iw_word_kind(w) == IW_FD_OTHER) {
 		iw_word_cas(fd, w, 0);
+		iw_reg_forget(fd);
 		return true;
 	}
 	if (iw_in_vfork())	/* the table is the parent's, who keeps the fd open */
@@ -67,12 +68,10 @@ int fclose(FILE *f)
 	int saved = errno, fd = f ? fileno(f) : -1;
 
 	iw_init();
-	if (fd >= 0 && iw_unlikely(iw_word(fd) & ~IW_OTHER_SEEN)) {
+	if (fd >= 0 && iw_unlikely(iw_word(fd) & ~IW_OTHER_SEEN))
 		fflush(f);	/* while it still is what it was */
+	if (fd >= 0 && iw_word(fd))
 		let_go(fd);
-	} else if (fd >= 0) {
-		iw_word_set(fd, 0);
-	}
 	errno = saved;
 	return iw_real.fclose(f);
 }

@@ -173,9 +173,11 @@ void iw_fd_forget(int fd)
 		iw_listener_put(iw_word_val(w));
 		break;
 	case IW_FD_PLAIN:
+		iw_reg_forget(fd);	/* from before its connect */
 		iw_tell_id(IW_CTL_CLOSED, iw_word_val(w), 0, fd);
 		break;
 	default:
+		iw_reg_forget(fd);
 		break;
 	}
 }
