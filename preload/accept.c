@@ -353,7 +353,7 @@ static int accept_any(int fd, struct sockaddr *addr, socklen_t *len, int flags, 
 		iw_fd_forget(n);
 	if (l && iw_ctl_up() && !iw_in_vfork())
 		accepted(l, cookie, n, flags);
-	else if (l)
+	else if (l && !iw_word(n))
 		iw_set_plain(n, 0);
 	errno = saved;
 	return n;

@@ -72,6 +72,8 @@ bool iw_is_tcp(int fd);
 bool iw_is_nonblock(int fd);
 /* The socket stays plain for good: PLAIN when the daemon heard of it (conn_id != 0), else OTHER. */
 void iw_set_plain(int fd, uint32_t conn_id);
+/* A new fd: its meaning is known for certain, whatever the table said about its number is old. */
+void iw_fd_born(int fd, uint32_t w);
 /* An internal fd: moved high, CLOEXEC, marked. Closes the old number. -errno (then the old one is closed as well). */
 int iw_fd_hide(int fd);
 void iw_fd_unhide_close(int fd);

@@ -202,11 +202,8 @@ static int created(int epfd)
 {
 	int saved = errno;
 
-	if (epfd >= 0 && atomic_load(&iw_on)) {
-		if (iw_word(epfd))
-			iw_fd_forget(epfd);
-		iw_word_set(epfd, iw_word_make(IW_FD_EPOLL, 0));
-	}
+	if (epfd >= 0 && atomic_load(&iw_on))
+		iw_fd_born(epfd, iw_word_make(IW_FD_EPOLL, 0));
 	errno = saved;
 	return epfd;
 }

@@ -182,6 +182,20 @@ void iw_fd_forget(int fd)
 	}
 }
 
+void iw_fd_born(int fd, uint32_t w)
+{
+	uint32_t old = iw_word(fd);
+
+	if (old == w && iw_word_kind(w) == IW_FD_OTHER)
+		return;
+	if (old) {
+		if (iw_in_vfork())	/* the number is another file's in the parent, whose table this is */
+			return;
+		iw_fd_forget(fd);
+	}
+	iw_word_set(fd, w);
+}
+
 /* A carrier is known by the abstract name of its other end. */
 static bool is_carrier(int fd)
 {

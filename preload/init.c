@@ -77,18 +77,6 @@ __attribute__((constructor(101))) static void init(void)
 	errno = saved;
 }
 
-/* What a new number means is known for certain here; whatever the table said about it is old. */
-static void born(int fd, uint32_t w)
-{
-	uint32_t old = iw_word(fd);
-
-	if (old == w)
-		return;
-	if (old & ~IW_OTHER_SEEN)
-		iw_fd_forget(fd);
-	iw_word_set(fd, w);
-}
-
 int socket(int domain, int type, int protocol)
 {
 	int saved = errno, fd;
@@ -99,9 +87,9 @@ int socket(int domain, int type, int protocol)
 		return fd;
 	if ((domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
 	    (protocol == 0 || protocol == IPPROTO_TCP))
-		born(fd, iw_tcp_word(iw_tcp_new_serial(), 0));
+		iw_fd_born(fd, iw_tcp_word(iw_tcp_new_serial(), 0));
 	else
-		born(fd, IW_OTHER_SEEN);
+		iw_fd_born(fd, IW_OTHER_SEEN);
 	errno = saved;
 	return fd;
 }
@@ -115,7 +103,7 @@ int socketpair(int domain, int type, int protocol, int sv[2])
 		return ret;
 	for (int i = 0; i < 2; i++)
 		if (sv[i] < IW_FD_MAX)
-			born(sv[i], IW_OTHER_SEEN);
+			iw_fd_born(sv[i], IW_OTHER_SEEN);
 	errno = saved;
 	return ret;
 }
