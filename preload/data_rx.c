@@ -3,10 +3,10 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "stream.h"
+#include "waiting.h"
 
 void __chk_fail(void) __attribute__((noreturn));
 
@@ -261,14 +261,6 @@ IW_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	return n;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 /* recvmmsg reports sk_err before it looks at what is queued. */
 static int rx_pending(struct iw_stream *s, int fd)
 {
@@ -281,17 +273,12 @@ static int rx_pending(struct iw_stream *s, int fd)
 /* As the kernel does it: one message after the other, the timeout looked at after each, an error kept for the next call. */
 static int rx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int vlen, int flags, struct timespec *to)
 {
-	int64_t end = 0;
+	struct iw_deadline d;
 	unsigned int i;
 	int err = errno;
 
-	if (to) {
-		if (to->tv_sec < 0 || to->tv_nsec < 0 || to->tv_nsec >= 1000000000L) {
-			errno = EINVAL;
-			return -1;
-		}
-		end = now_ns() + to->tv_sec * 1000000000LL + to->tv_nsec;
-	}
+	if (!iw_deadline_ts(&d, to))
+		return iw_fail(EINVAL);
 	if (!(flags & MSG_ERRQUEUE) && rx_pending(s, fd) < 0)
 		return -1;
 	if (vlen > UIO_MAXIOV)
@@ -310,19 +297,7 @@ static int rx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int 
 		v[i].msg_len = (unsigned int)n;
 		if (flags & MSG_WAITFORONE)
 			flags |= MSG_DONTWAIT;
-		if (to) {
-			int64_t left = end - now_ns();
-
-			if (left < 0)
-				left = 0;
-			to->tv_sec = left / 1000000000;
-			to->tv_nsec = left % 1000000000;
-			if (!left) {
-				i++;
-				break;
-			}
-		}
-		if (v[i].msg_hdr.msg_flags & MSG_OOB) {
+		if ((to && iw_deadline_left(&d, to) && !to->tv_sec && !to->tv_nsec) || (v[i].msg_hdr.msg_flags & MSG_OOB)) {
 			i++;
 			break;
 		}

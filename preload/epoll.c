@@ -12,6 +12,7 @@
 
 #include "core.h"
 #include "stream.h"
+#include "waiting.h"
 
 IW_EXPORT int epoll_create(int size);
 IW_EXPORT int epoll_create1(int flags);
@@ -428,14 +429,6 @@ static int review(int epfd, struct epoll_event *ev, int n, uint32_t seq)
 	return kept;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 struct wait {
 	enum { WAIT, PWAIT, PWAIT2 } call;
 	int epfd, n;
@@ -461,13 +454,14 @@ static int wait_once(const struct wait *w)
 /* Until something stands, or the kernel has nothing in the time that is left. */
 static int wait_for(struct wait *w)
 {
-	bool forever = w->call == PWAIT2 ? !w->t : w->ms < 0;
-	int64_t end = 0, left;
+	struct iw_deadline d;
 	uint32_t seq;
 	int n;
 
-	if (!forever)
-		end = now_ns() + (w->call == PWAIT2 ? (int64_t)w->t->tv_sec * 1000000000 + w->t->tv_nsec : w->ms * 1000000ll);
+	if (w->call != PWAIT2)
+		iw_deadline_ms(&d, w->ms);
+	else if (!iw_deadline_ts(&d, w->t))
+		return wait_once(w);
 	for (;;) {
 		seq = atomic_load(&swap_seq);
 		n = wait_once(w);
@@ -476,14 +470,9 @@ static int wait_for(struct wait *w)
 		n = review(w->epfd, w->ev, n, seq);
 		if (n)
 			return n;
-		if (forever)
-			continue;
-		left = end - now_ns();
-		if (left < 0)
-			left = 0;
-		w->ms = (int)((left + 999999) / 1000000);
-		w->left = (struct timespec){ left / 1000000000, left % 1000000000 };
-		w->t = &w->left;
+		w->t = iw_deadline_left(&d, &w->left);
+		if (w->t)
+			w->ms = (int)(w->left.tv_sec * 1000 + (w->left.tv_nsec + 999999) / 1000000);
 	}
 }
 
