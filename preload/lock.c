@@ -13,7 +13,7 @@ uint64_t iw_sig_block(void)
 	uint64_t all = ~(SIGBIT(SIGSEGV) | SIGBIT(SIGBUS) | SIGBIT(SIGILL) | SIGBIT(SIGFPE) | SIGBIT(SIGTRAP) | SIGBIT(SIGSYS));
 	uint64_t old = 0;
 
-	IW_SYS(rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
+	IW_SYS(rt_sigprocmask, SIG_BLOCK, &all, &old, 8);
 	return old;
 }
 
