@@ -292,10 +292,12 @@ static void quiet_begin(struct quiet *q)
 	}
 }
 
-static void quiet_end(struct quiet *q, bool raised)
+/* n of len were sent: a short count too may have ended with a piece that the carrier refused. */
+static void quiet_end(struct quiet *q, ssize_t n, size_t len)
 {
 	uint64_t bit = 1ull << (SIGPIPE - 1);
 	struct timespec zero = { 0, 0 };
+	bool raised = n < 0 ? errno == EPIPE : (size_t)n < len;
 
 	if (raised && !q->was)
 		IW_SYS(rt_sigtimedwait, &bit, NULL, &zero, 8);
@@ -337,7 +339,7 @@ static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
 		return iw_real.sendfile64(out, in, off, len);
 	quiet_begin(&q);
 	n = iw_real.sendfile64(out, in, off, len);
-	quiet_end(&q, n < 0 && errno == EPIPE);
+	quiet_end(&q, n, len);
 	if (n > 0)
 		tx_count(s, n);
 	if (n > 0 && (size_t)n < len && more(in, off))
@@ -374,7 +376,7 @@ IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, s
 		quiet_begin(&q);
 	n = iw_real.splice(in, poff_in, out, poff_out, len, flags);
 	if (dst)
-		quiet_end(&q, n < 0 && errno == EPIPE);
+		quiet_end(&q, n, len);
 	if (dst && n > 0)
 		tx_count(dst, n);
 	if (dst && n > 0 && (size_t)n < len && more(in, poff_in))
