@@ -169,10 +169,12 @@ static bool plain_v2(struct iw_stream *s, int cnt, int64_t off, int flags)
 	return !s || cnt <= 0 || cnt > IOV_MAX || (off != -1 && off != 0) || (flags & ~RWF_NOWAIT);
 }
 
-static ssize_t tx_v2(struct iw_stream *s, int fd, const struct iovec *v, int cnt, int flags)
+static ssize_t tx_v2(struct iw_stream *s, int fd, const struct iovec *v, int cnt, off64_t off, int flags)
 {
 	ssize_t n = tx_vec(s, fd, v, cnt, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
 
+	if (n < 0 && stale(s, fd))
+		return iw_real.pwritev64v2(fd, v, cnt, off, flags);
 	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
 		return n;
 	return tx_result(s, fd, n, iw_iov_total(v, (size_t)cnt), 0);
@@ -184,7 +186,7 @@ IW_EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int cnt, off_t off, in
 
 	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
 		return -1;
-	return plain_v2(s, cnt, off, flags) ? iw_real.pwritev2(fd, v, cnt, off, flags) : tx_v2(s, fd, v, cnt, flags);
+	return plain_v2(s, cnt, off, flags) ? iw_real.pwritev2(fd, v, cnt, off, flags) : tx_v2(s, fd, v, cnt, off, flags);
 }
 
 IW_EXPORT ssize_t pwritev64v2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
@@ -193,7 +195,7 @@ IW_EXPORT ssize_t pwritev64v2(int fd, const struct iovec *v, int cnt, off64_t of
 
 	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
 		return -1;
-	return plain_v2(s, cnt, off, flags) ? iw_real.pwritev64v2(fd, v, cnt, off, flags) : tx_v2(s, fd, v, cnt, flags);
+	return plain_v2(s, cnt, off, flags) ? iw_real.pwritev64v2(fd, v, cnt, off, flags) : tx_v2(s, fd, v, cnt, off, flags);
 }
 
 IW_EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
