@@ -151,6 +151,7 @@ void iw_init(void);
 /* Switched off for this process: IWSOCK_DISABLE, secure execution, or not initialised yet. */
 extern _Atomic uint32_t iw_on;
 const char *iw_program(void);		/* short name */
+const char *iw_conf(void);		/* IWSOCK_CONF, or "" */
 const char *iw_rundir(int i);		/* candidates for the run directory, NULL at the end */
 
 /* ---- policy.c ---- */

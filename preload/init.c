@@ -11,11 +11,16 @@ IW_EXPORT int socketpair(int domain, int type, int protocol, int sv[2]);
 
 _Atomic uint32_t iw_on;
 static _Atomic uint32_t inited;
-static char program[64], rundirs[2][100];
+static char program[64], rundirs[2][100], conf[4096];
 
 const char *iw_program(void)
 {
 	return program;
+}
+
+const char *iw_conf(void)
+{
+	return conf;
 }
 
 const char *iw_rundir(int i)
@@ -46,6 +51,15 @@ static void rundirs_init(void)
 		copy(rundirs[1], sizeof(rundirs[1]), xdg, "/iwarpd");
 }
 
+/* Read now: by the time it is needed the program may have changed its environment. */
+static void conf_init(void)
+{
+	const char *name = secure_getenv("IWSOCK_CONF");
+
+	if (name)	/* a name that no file can have is one that cannot be read */
+		copy(conf, sizeof(conf), strlen(name) < sizeof(conf) ? name : "/", "");
+}
+
 /* Constructors of other libraries may call us before ours ran; nobody runs threads that early. */
 void iw_init(void)
 {
@@ -60,6 +74,7 @@ void iw_init(void)
 	n = strnlen(program_invocation_short_name, sizeof(program) - 1);
 	memcpy(program, program_invocation_short_name, n);
 	rundirs_init();
+	conf_init();
 	iw_proc_init();
 	off = secure_getenv("IWSOCK_DISABLE");
 	if (!getauxval(AT_SECURE) && !(off && *off && strcmp(off, "0")))

@@ -5,7 +5,6 @@
  */
 #include "../proto/policy.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "core.h"
@@ -39,10 +38,10 @@ static long slurp(const char *name, char *buf, size_t size)
 
 static void load(void)
 {
-	const char *name = secure_getenv("IWSOCK_CONF");
+	const char *name = iw_conf();
 	size_t size = SIZE_MAX_FILE + 1;
 	long mem = IW_SYS(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), n;
-	bool named = name && *name;
+	bool named = *name;
 
 	n = IW_SYS(readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1);
 	if (n < 0)
