@@ -236,7 +236,7 @@ enum iw_fd_kind iw_adopt_slow(int fd)
 		s = r.result || fds[0] < 0 ? NULL : iw_stream_new(&r, fds[0], fd, id);
 		if (s) {
 			atomic_store(&s->connect_told, 1);
-			s->serial = 0;	/* whoever handed it to us may still have it */
+			s->serial = UINT32_MAX;	/* whoever handed it to us may still have it */
 			if (!iw_word_cas(fd, 0, iw_stream_word(s)))
 				iw_stream_put(s, false);
 		}
