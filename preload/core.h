@@ -79,6 +79,9 @@ int iw_fd_hide(int fd);
 void iw_fd_unhide_close(int fd);
 uint64_t iw_fd_ino(int fd);	/* st_ino, 0 on error */
 
+/* Standard input and output may be carriers that exec left us; read() and write() alone would never look. */
+void iw_adopt_inherited(void);
+
 /* ---- streams ---- */
 /* Takes over segment (closes it). NULL when the answer makes no sense or memory is short. refs = 1. */
 struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int carrier, uint64_t conn_id);

@@ -246,3 +246,12 @@ enum iw_fd_kind iw_adopt_slow(int fd)
 	errno = saved;
 	return iw_fd_kind(fd);
 }
+
+void iw_adopt_inherited(void)
+{
+	struct stat st;
+
+	for (int fd = 0; fd < 3; fd++)
+		if (IW_SYS(fstat, fd, &st) >= 0 && S_ISSOCK(st.st_mode) && is_carrier(fd))
+			iw_adopt_slow(fd);
+}

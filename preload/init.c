@@ -79,9 +79,12 @@ void iw_init(void)
 	off = secure_getenv("IWSOCK_DISABLE");
 	if (!getauxval(AT_SECURE) && !(off && *off && strcmp(off, "0")))
 		atomic_store(&iw_on, 1);
+	if (!atomic_load(&iw_on))
+		return;
 	fds = secure_getenv("LISTEN_FDS");
-	if (fds && atomic_load(&iw_on))
+	if (fds)
 		iw_listeners_activated(atoi(fds) & 1023);
+	iw_adopt_inherited();
 }
 
 __attribute__((constructor(101))) static void init(void)
