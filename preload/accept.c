@@ -257,8 +257,8 @@ static struct iw_stream *claim(int fd, uint64_t cookie, uint32_t conn_id, int *c
 	return s;
 }
 
-/* false: an option of the listener keeps it plain. */
-static bool accepted_claim(int fd, uint64_t cookie, int flags)
+/* false: not asked, it stays plain. */
+static bool accepted_claim(int fd, uint64_t cookie, int flags, enum iw_reason *why)
 {
 	uint32_t conn_id = iw_conn_id_new();
 	bool known = false;
@@ -268,7 +268,10 @@ static bool accepted_claim(int fd, uint64_t cookie, int flags)
 	int carrier = -1;
 
 	iw_flags_read(fd, &f);	/* before the daemon has the socket: it changes them for its own use */
-	if (iw_opts_read(fd, &o) != IW_REASON_ACCELERATED)
+	*why = iw_opts_read(fd, &o);
+	if (*why == IW_REASON_ACCELERATED && !iw_fd_room(fd))
+		*why = IW_REASON_RESOURCES;
+	if (*why != IW_REASON_ACCELERATED)
 		return false;
 	s = claim(fd, cookie, conn_id, &carrier, &known);
 	/* the daemon may have taken O_NONBLOCK off the open file that it shares with us */
@@ -316,9 +319,8 @@ static void accepted(struct listener *l, uint64_t cookie, int fd, int flags)
 		switch (iw_peer_lookup(&peer, &why)) {
 		case IW_PEER_POSITIVE:
 		case IW_PEER_LOCAL:
-			if (accepted_claim(fd, cookie, flags))
+			if (accepted_claim(fd, cookie, flags, &why))
 				return;
-			why = IW_REASON_OPTION;
 			break;
 		default:
 			break;

@@ -76,6 +76,8 @@ void iw_set_plain(int fd, uint32_t conn_id);
 void iw_fd_born(int fd, uint32_t w);
 /* An internal fd: moved high, CLOEXEC, marked. Closes the old number. -errno (then the old one is closed as well). */
 int iw_fd_hide(int fd);
+/* Is there room for the two fds of an answer? One that finds none is lost, and with it what it stands for. */
+bool iw_fd_room(int fd);
 void iw_fd_unhide_close(int fd);
 uint64_t iw_fd_ino(int fd);	/* st_ino, 0 on error */
 

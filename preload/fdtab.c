@@ -126,6 +126,17 @@ int iw_fd_hide(int fd)
 	return (int)n;
 }
 
+bool iw_fd_room(int fd)
+{
+	long a = IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0), b = a < 0 ? a : IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0);
+
+	if (a >= 0)
+		IW_SYS(close, a);
+	if (b >= 0)
+		IW_SYS(close, b);
+	return b >= 0;
+}
+
 void iw_fd_unhide_close(int fd)
 {
 	if (iw_word_kind(iw_word_set(fd, 0)) == IW_FD_INTERNAL)
