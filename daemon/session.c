@@ -20,9 +20,11 @@
 #define REDIAL_FIRST_MS	100u
 #define REDIAL_MAX_MS	2000u
 #define DAEMON_PD	0xffffffffu	/* protection domain of the daemon itself */
+#define DIALS_MAX	256u		/* under way; the oldest that nobody waits for gives way */
 
 static struct { int fd; struct op op; struct timer retry; } port = { .fd = -1 };
-static unsigned int nin;
+static struct list dials = { &dials, &dials };
+static unsigned int nin, ndials;
 static bool stopping;
 
 static const struct conn_ops sess_conn_ops;
@@ -41,6 +43,7 @@ static struct sess *sess_new(struct peer *p, bool dialled)
 	s->dialled = dialled;
 	s->fd = -1;
 	s->started = engine_now_ms();
+	list_init(&s->dial);
 	list_init(&s->waiting);
 	list_init(&s->claims);
 	list_init(&s->lookups);
@@ -76,6 +79,7 @@ static void sess_free(struct sess *s)
 	}
 	timer_stop(&s->timer);
 	work_cancel(&s->work);
+	sess_dialled(s);
 	list_del(&s->node);
 	nin -= !s->dialled;
 	free(s->bufs);
@@ -427,6 +431,33 @@ static int dial_socket(struct sess *s, const uint8_t src[16])
 	return 0;
 }
 
+void sess_dialled(struct sess *s)
+{
+	if (list_empty(&s->dial))
+		return;
+	list_del(&s->dial);
+	ndials--;
+}
+
+/*
+ * Every user may ask about any address, and one that does not answer is dialled for DIAL_MS: who asks about hundreds must not take
+ * the table of peers, or files, from others.
+ */
+static void dial_begun(struct sess *s)
+{
+	list_add_tail(&dials, &s->dial);
+	if (++ndials <= DIALS_MAX)
+		return;
+	list_each(n, nxt, &dials) {
+		struct sess *old = list_entry(n, struct sess, dial);
+
+		if (old == s || old->state == SESS_DEAD || !list_empty(&old->waiting))
+			continue;
+		sess_fail(old, IW_REASON_RESOURCES, NULL);
+		return;
+	}
+}
+
 struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *reason)
 {
 	struct sess *s = sess_new(p, true);
@@ -450,6 +481,7 @@ struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *re
 	io_uring_prep_poll_add(sqe, s->fd, POLLOUT);
 	engine_submit(sqe, &s->op);
 	timer_start(&s->timer, DIAL_MS, dial_late);
+	dial_begun(s);
 	return s;
 }
 

@@ -192,6 +192,7 @@ static void hello_answered(struct sess *s, const struct iw_sm *m)
 		return;
 	}
 	s->state = SESS_UP;
+	sess_dialled(s);
 	s->took_ms = (unsigned int)(engine_now_ms() - s->started);
 	timer_stop(&s->peer->redial);
 	s->peer->redials = 0;

@@ -46,6 +46,7 @@ struct sess {
 	unsigned int took_ms;		/* from dial to UP */
 
 	/* dialler */
+	struct list dial;		/* in the list of those that are not UP yet */
 	struct list waiting;		/* sess_ask: until UP, or room in the window */
 	struct sess_slot slot[SESS_WINDOW];
 	unsigned int nslots, window;
@@ -76,6 +77,7 @@ static inline void port_set(uint8_t *bits, uint16_t port, bool on)
 /* session.c */
 /* Dial the daemon of an address, from src (all zero: any). NULL with *reason. */
 struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *reason);
+void sess_dialled(struct sess *s);		/* it is UP, or over */
 /* Best session to ask: from src, or any. NULL: none that lives. */
 struct sess *sess_out(struct peer *p, const uint8_t src[16]);
 /* Send m now. The window has been looked at. A failure ends the session. */

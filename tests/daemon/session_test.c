@@ -17,6 +17,7 @@ static struct sess *session(bool dialled)
 	s->state = SESS_UP;
 	s->fd = -1;
 	memcpy(s->local, ours, 16);
+	list_init(&s->dial);
 	list_init(&s->waiting);
 	list_init(&s->claims);
 	list_init(&s->lookups);
@@ -82,6 +83,45 @@ static void confirms_are_bounded(void **state)
 	run_until(ended, NULL);
 }
 
+/* Whoever asks about hundreds of hosts that do not answer takes neither the table of peers nor files from those who ask about others. */
+static void dials_are_bounded(void **state)
+{
+	static const uint8_t any[16];
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY) };
+	socklen_t len = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fill[4];
+	uint8_t ip[16] = { [10] = 0xff, [11] = 0xff, 127, 2 };
+	enum iw_reason reason;
+
+	/* a backlog that is full does not answer */
+	assert_int_equal(bind(l, (struct sockaddr *)&a, len), 0);
+	assert_int_equal(listen(l, 0), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	for (int i = 0; i < 4; i++) {
+		fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		connect(fill[i], (struct sockaddr *)&a, sizeof(a));
+	}
+	conf.control_port = ntohs(a.sin_port);
+	for (int i = 0; i < 1200; i++) {
+		struct peer *p;
+
+		ip[14] = (uint8_t)(i / 250);
+		ip[15] = (uint8_t)(1 + i % 250);
+		p = peer_get(ip, 0);
+		if (!p)
+			fail_msg("no room for peer %d", i);
+		if (!sess_dial(p, any, &reason))
+			fail_msg("dial %d: reason %d", i, (int)reason);
+		if (i % 100 == 99)
+			run_rounds(3);
+	}
+	assert_in_range(open_fds(), 0, 400);
+	for (int i = 0; i < 4; i++)
+		close(fill[i]);
+	close(l);
+}
+
 static int group_setup(void **state)
 {
 	conf_default(&conf);
@@ -99,7 +139,8 @@ static int group_teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(notice_answers_what_waits), cmocka_unit_test(confirms_are_bounded) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(notice_answers_what_waits), cmocka_unit_test(confirms_are_bounded),
+		cmocka_unit_test(dials_are_bounded) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);
