@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * CRC32c by SSE4.2 or ARMv8 instructions, three streams interleaved to hide their latency, or by a table of eight slices.
+ * CRC32c by carry-less multiplication of 512-bit vectors, by SSE4.2 or ARMv8 instructions, three streams interleaved to hide their
+ * latency, or by a table of eight slices.
  * The choice is made once at program start.
  */
 #include "crc32c.h"
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #if defined(__aarch64__)
 #include <arm_acle.h>
 #include <sys/auxv.h>
 #endif
 
 #define POLY		0x82f63b78u
-#define always_inline	inline __attribute__((always_inline))
+#define force_inline	inline __attribute__((__always_inline__))
 
 /* Lengths of one of the three streams; three of them make a block. */
 #define LONG_LEN	4096u
@@ -30,7 +34,7 @@ static uint64_t load64(const uint8_t *p)
 }
 
 /* ---- portable ---- */
-static always_inline uint32_t slice_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
+static force_inline uint32_t slice_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
 {
 	crc = ~crc;
 	for (; n >= 8; n -= 8, p += 8) {
@@ -96,12 +100,12 @@ static bool hw_usable(void)
 #endif
 
 #ifdef HW_ATTR
-static always_inline uint32_t shift(const uint32_t t[4][256], uint32_t crc)
+static force_inline uint32_t shift(const uint32_t t[4][256], uint32_t crc)
 {
 	return t[0][crc & 255] ^ t[1][crc >> 8 & 255] ^ t[2][crc >> 16 & 255] ^ t[3][crc >> 24];
 }
 
-HW_ATTR static always_inline uint64_t hw_step(uint64_t c, uint8_t *dst, const uint8_t *p, bool copy)
+HW_ATTR static force_inline uint64_t hw_step(uint64_t c, uint8_t *dst, const uint8_t *p, bool copy)
 {
 	uint64_t v = load64(p);
 
@@ -111,7 +115,7 @@ HW_ATTR static always_inline uint64_t hw_step(uint64_t c, uint8_t *dst, const ui
 }
 
 /* One block of three streams of len octets each. */
-HW_ATTR static always_inline uint64_t hw_block(uint64_t c0, uint8_t *dst, const uint8_t *p, uint32_t len,
+HW_ATTR static force_inline uint64_t hw_block(uint64_t c0, uint8_t *dst, const uint8_t *p, uint32_t len,
 					       const uint32_t t[4][256], bool copy)
 {
 	uint64_t c1 = 0, c2 = 0;
@@ -125,7 +129,7 @@ HW_ATTR static always_inline uint64_t hw_block(uint64_t c0, uint8_t *dst, const 
 	return shift(t, (uint32_t)c0) ^ c2;
 }
 
-HW_ATTR static always_inline uint32_t hw_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
+HW_ATTR static force_inline uint32_t hw_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
 {
 	uint64_t c = ~crc;
 
@@ -157,8 +161,96 @@ HW_ATTR static uint32_t hw_copy(uint32_t crc, void *dst, const void *src, size_t
 }
 #endif
 
+/* ---- vectors: the CRC is the remainder of a polynomial, and what stands D bits further left may be added times x^D mod P ---- */
+#if defined(__x86_64__)
+#define VEC_ATTR	__attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+#define VEC_BLOCK	256u	/* four vectors */
+#define XOR3		0x96	/* of _mm512_ternarylogic_epi64() */
+
+/* x^(D+32) mod P and x^(D-32) mod P for the low and the high half of 128 bits, bits reversed and one place up. */
+#define BY_2048		_mm_set_epi64x(0xb9e02b86, 0xdcb17aa4)
+#define BY_512		_mm_set_epi64x(0x9e4addf8, 0x740eef02)
+#define BY_128		_mm_set_epi64x(0x14cd00bd6, 0xf20c0dfe)
+
+static bool vec_usable(void)
+{
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq") &&
+	       __builtin_cpu_supports("pclmul") && hw_usable();
+}
+
+VEC_ATTR static force_inline __m512i vec_load(uint8_t *dst, const uint8_t *p, bool copy)
+{
+	__m512i v = _mm512_loadu_si512(p);
+
+	if (copy)
+		_mm512_storeu_si512(dst, v);
+	return v;
+}
+
+/* Move each 128 bits of x left by what k stands for, and add y. */
+VEC_ATTR static force_inline __m512i vec_fold(__m512i x, __m512i k, __m512i y)
+{
+	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), y, XOR3);
+}
+
+VEC_ATTR static force_inline __m128i vec_fold128(__m128i x, __m128i y)
+{
+	const __m128i k = BY_128;
+
+	return _mm_xor_si128(y, _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)));
+}
+
+VEC_ATTR static force_inline uint32_t vec_finish(__m512i x)
+{
+	__m128i r = _mm512_extracti32x4_epi32(x, 0);
+	uint64_t c;
+
+	r = vec_fold128(r, _mm512_extracti32x4_epi32(x, 1));
+	r = vec_fold128(r, _mm512_extracti32x4_epi32(x, 2));
+	r = vec_fold128(r, _mm512_extracti32x4_epi32(x, 3));
+	c = HW_8(0, (uint64_t)_mm_extract_epi64(r, 0));
+	return ~(uint32_t)HW_8(c, (uint64_t)_mm_extract_epi64(r, 1));
+}
+
+VEC_ATTR static force_inline uint32_t vec_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
+{
+	const __m512i k2048 = _mm512_broadcast_i32x4(BY_2048), k512 = _mm512_broadcast_i32x4(BY_512);
+	__m512i x[4];
+
+	if (n < VEC_BLOCK)
+		return hw_run(crc, dst, p, n, copy);
+	for (int i = 0; i < 4; i++)
+		x[i] = vec_load(dst + 64 * i, p + 64 * i, copy);
+	x[0] = _mm512_xor_si512(x[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
+	for (p += VEC_BLOCK, dst += copy ? VEC_BLOCK : 0, n -= VEC_BLOCK; n >= VEC_BLOCK; n -= VEC_BLOCK) {
+		for (int i = 0; i < 4; i++)
+			x[i] = vec_fold(x[i], k2048, vec_load(dst + 64 * i, p + 64 * i, copy));
+		p += VEC_BLOCK;
+		dst += copy ? VEC_BLOCK : 0;
+	}
+	for (int i = 1; i < 4; i++)
+		x[0] = vec_fold(x[0], k512, x[i]);
+	for (; n >= 64; n -= 64, p += 64, dst += copy ? 64 : 0)
+		x[0] = vec_fold(x[0], k512, vec_load(dst, p, copy));
+	return hw_run(vec_finish(x[0]), dst, p, n, copy);
+}
+
+VEC_ATTR static uint32_t vec_crc(uint32_t crc, const void *p, size_t n)
+{
+	return vec_run(crc, (uint8_t *)p, p, n, false);
+}
+
+VEC_ATTR static uint32_t vec_copy(uint32_t crc, void *dst, const void *src, size_t n)
+{
+	return vec_run(crc, dst, src, n, true);
+}
+#endif
+
 /* ---- choice ---- */
 const struct iw_crc32c_impl iw_crc32c_impls[] = {
+#ifdef VEC_ATTR
+	{ "avx512", vec_usable, vec_crc, vec_copy },
+#endif
 #ifdef HW_ATTR
 	{ HW_NAME, hw_usable, hw_crc, hw_copy },
 #endif
