@@ -19,6 +19,7 @@
 #include "conf.h"
 #include "engine.h"
 #include "log.h"
+#include "notify.h"
 #include "prm.h"
 #include "session.h"
 
@@ -194,13 +195,13 @@ static int rundir_make(void)
 
 static void notify_status(struct timer *t)
 {
-	sd_notifyf(0, "STATUS=%u streams, %u clients", stream_count(), client_count());
+	notify("STATUS=%u streams, %u clients", stream_count(), client_count());
 	timer_start(t, 5000, notify_status);
 }
 
 static void notify_watchdog(struct timer *t)
 {
-	sd_notify(0, "WATCHDOG=1");
+	notify("WATCHDOG=1");
 	timer_start(t, watchdog_ms, notify_watchdog);
 }
 
@@ -224,7 +225,7 @@ static void leave(struct timer *t)
 static void signalled(struct op *op, int res, bool more)
 {
 	log_info("stopping on signal %u", sig.info.ssi_signo);
-	sd_notify(0, "STOPPING=1");
+	notify("STOPPING=1");
 	peers_stop();		/* says dead to the libraries: nothing new comes */
 	ctl_stop();
 	session_stop();
