@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "closing.h"
 #include "cm_priv.h"
 
 /* ---- PREPARE: may connections to this address be accelerated? ---- */
@@ -60,7 +61,7 @@ static int cm_listen(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 
 	if (!ret)
 		reason = listener_add(c, fd, &cookie);
-	close(fd);	/* before the answer: a close by the application must be the last one */
+	close_passed(fd, c->uid);	/* before the answer: a close by the application must be the last one */
 	if (!ret)
 		req_ack(&r, reason, cookie);
 	return ret;
@@ -73,12 +74,11 @@ static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 	struct cm_req r = { 0 };
 	int ret = req_begin(&r, c, &m->h);
 
-	if (ret) {
-		close(fd);
+	if (!ret)
+		ret = stream_open(fd, &g);
+	close_passed(fd, c->uid);
+	if (!r.client)
 		return ret;
-	}
-	ret = stream_open(fd, &g);
-	close(fd);
 	if (ret) {
 		req_plain(&r, IW_REASON_NOT_STREAM);
 		return 0;
@@ -87,8 +87,17 @@ static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 		close(g.carrier);
 	g.carrier = -1;
 	req_stream(&r, &g);
-	close(g.segment);
 	return 0;
+}
+
+static int cm_sync(struct client *c, const struct iw_ctl_hdr *h)
+{
+	struct cm_req r = { 0 };
+	int ret = req_begin(&r, c, h);
+
+	if (!ret)
+		req_ack(&r, IW_REASON_ACCELERATED, 0);
+	return ret;
 }
 
 static int cm_plain(struct client *c, const struct iw_ctl_conn *m)
@@ -133,6 +142,9 @@ int cm_message(struct client *c, const void *msg, int fd)
 		break;
 	case IW_CTL_OPEN:
 		return cm_open(c, msg, fd);	/* closes fd */
+	case IW_CTL_SYNC:
+		ret = cm_sync(c, msg);
+		break;
 	case IW_CTL_GETSOCKOPT:
 	case IW_CTL_SETSOCKOPT:
 		ret = ctl_option(c, msg);
@@ -141,7 +153,7 @@ int cm_message(struct client *c, const void *msg, int fd)
 		ret = -EPROTO;
 	}
 	if (fd >= 0)
-		close(fd);
+		close_passed(fd, c->uid);
 	return ret;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "closing.h"
 #include "cm_priv.h"
 
 #define STUCK_MS 1000u
@@ -192,7 +193,7 @@ static void server_free(struct server_claim *s)
 {
 	req_end(&s->req);
 	if (s->tcp >= 0)
-		close(s->tcp);
+		close_passed(s->tcp, s->owner.uid);
 	free(s);
 }
 
@@ -200,7 +201,7 @@ static void server_plain(struct server_claim *s, enum iw_reason reason)
 {
 	if (s->req.client)
 		plain_record(s->req.client, s->conn_id, &s->t, false, s->fd, reason);
-	close(s->tcp);	/* before the answer: a close by the application must be the last one */
+	close_passed(s->tcp, s->owner.uid);	/* before the answer: a close by the application must be the last one */
 	s->tcp = -1;
 	req_plain(&s->req, reason);
 	server_free(s);
@@ -211,8 +212,6 @@ static void server_stream(struct server_claim *s, struct stream_grant *g)
 	s->tcp = -1;
 	reason_add(IW_REASON_ACCELERATED, false);
 	req_stream(&s->req, g);
-	close(g->carrier);
-	close(g->segment);
 	server_free(s);
 }
 
@@ -338,7 +337,7 @@ int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd)
 
 	if (!s || req_begin(&s->req, c, &m->h)) {
 		free(s);
-		close(fd);
+		close_passed(fd, c->uid);
 		return -EPROTO;
 	}
 	s->tcp = fd;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "closing.h"
 #include "cm_priv.h"
 
 #define PROMISE_MS 2000u
@@ -44,7 +45,7 @@ void offer_done(struct offer *o)
 	if (o->st)
 		stream_set_cm_data(o->st, NULL);
 	if (o->tcp >= 0)
-		close(o->tcp);
+		close_passed(o->tcp, o->uid);
 	claims_settle(o, IW_REASON_TUPLE_UNKNOWN);
 	free(o);
 }
@@ -55,7 +56,7 @@ static void offer_plain(struct offer *o, enum iw_reason reason)
 {
 	if (o->req.client)
 		plain_record(o->req.client, o->conn_id, &o->t, true, o->fd, reason);
-	close(o->tcp);	/* before the answer: a close by the application must be the last one */
+	close_passed(o->tcp, o->uid);	/* before the answer: a close by the application must be the last one */
 	o->tcp = -1;
 	req_plain(&o->req, reason);
 	claims_settle(o, reason);
@@ -98,8 +99,6 @@ static void offer_answered(struct sess_ask *q, bool yes, enum iw_reason reason)
 	stream_set_cm_data(o->st, o);
 	list_add_tail(&o->client->priv->offers, &o->node);
 	req_stream(&o->req, &g);
-	close(g.carrier);
-	close(g.segment);
 }
 
 /* Both names of the socket. While it connects, the kernel tells the local one only. */
@@ -144,7 +143,7 @@ int cm_offer(struct client *c, const struct iw_ctl_conn *m, int fd)
 
 	if (!o || req_begin(&o->req, c, &m->h)) {
 		free(o);
-		close(fd);
+		close_passed(fd, c->uid);
 		return -EPROTO;
 	}
 	list_init(&o->all);
@@ -155,6 +154,7 @@ int cm_offer(struct client *c, const struct iw_ctl_conn *m, int fd)
 	o->tcp = fd;
 	o->fd = m->fd;
 	o->conn_id = m->conn_id;
+	o->uid = c->uid;
 	reason = offer_check(o, m);
 	if (reason) {
 		offer_plain(o, reason);

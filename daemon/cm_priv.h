@@ -42,7 +42,7 @@ struct cm_req {
 /* -EDQUOT: too many at once. */
 int req_begin(struct cm_req *r, struct client *c, const struct iw_ctl_hdr *h);
 void req_end(struct cm_req *r);
-/* Answer (r->client may be gone) and end. Fds stay the caller's. */
+/* Answer (r->client may be gone) and end. req_stream closes what it grants before it says so. */
 void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id);
 void req_plain(struct cm_req *r, enum iw_reason reason);
 void req_stream(struct cm_req *r, const struct stream_grant *g);
@@ -121,6 +121,7 @@ struct offer {
 	struct list claims;		/* struct claim: wait for the end of OFFERED */
 	struct timer timer;		/* claim_timeout since the first held octet */
 	uint64_t conn_id;
+	uint32_t uid;
 	int tcp, fd;
 	bool confirm_peer;		/* the destination is the library's word: compare when established */
 	bool spoken_to;			/* octets from the server were there before the offer */

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "closing.h"
 #include "conn_priv.h"
 #include "log.h"
 
@@ -60,7 +61,7 @@ static void conn_free(struct conn *c)
 
 	if (c->fd >= 0) {
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
-		close(c->fd);
+		close_socket(c->fd);	/* and who shares it must not set it again in between */
 	}
 	timer_stop(&c->timer);
 	work_cancel(&c->work);

@@ -12,6 +12,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "closing.h"
 #include "cm_priv.h"
 
 #define MAX_FDS		2
@@ -29,7 +30,7 @@ struct conn_client {		/* a client as the control socket knows it */
 	_Alignas(8) uint8_t buf[IW_CTL_MAX];
 	union {
 		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(MAX_FDS * sizeof(int))];
+		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
 	} control;
 };
 
@@ -58,7 +59,7 @@ static void client_free(struct conn_client *cc)
 {
 	if (cc->c.proc)
 		munmap(cc->c.proc, IW_PAGE_SIZE);
-	close(cc->fd);
+	close_socket(cc->fd);	/* descriptors in messages not received go with it */
 	free(cc);
 }
 
@@ -157,13 +158,18 @@ void req_plain(struct cm_req *r, enum iw_reason reason)
 	req_end(r);
 }
 
-void req_stream(struct cm_req *r, const struct stream_grant *g)
+static void grant_close(const struct stream_grant *g)
+{
+	if (g->carrier >= 0)
+		close(g->carrier);
+	close(g->segment);
+}
+
+static void grant_send(struct cm_req *r, const struct stream_grant *g)
 {
 	struct iw_ctl_stream m;
 	int fds[2] = { g->carrier, g->segment };
 
-	if (!r->client)
-		return;
 	iw_ctl_init(&m, IW_CTL_STREAM, r->seq);
 	m.stream_id = g->stream_id;
 	m.size = g->size;
@@ -174,7 +180,14 @@ void req_stream(struct cm_req *r, const struct stream_grant *g)
 		ctl_reply(r->client, &m, &g->segment, 1);
 	else
 		ctl_reply(r->client, &m, fds, 2);
-	req_end(r);
+}
+
+void req_stream(struct cm_req *r, const struct stream_grant *g)
+{
+	if (r->client)
+		grant_send(r, g);
+	grant_close(g);
+	req_ack(r, IW_REASON_ACCELERATED, g->stream_id);	/* a close by the application is the last one from here on */
 }
 
 /* ---- the first message ---- */
@@ -237,36 +250,13 @@ static int hello(struct conn_client *cc, const struct iw_ctl_hello *h)
 
 static void client_recv(struct conn_client *cc);
 
-static unsigned int take_fds(struct conn_client *cc, int fds[MAX_FDS])
-{
-	unsigned int n = 0;
-
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(&cc->msg); h; h = CMSG_NXTHDR(&cc->msg, h)) {
-		size_t k;
-
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-			continue;
-		k = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < k; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
-			if (n < MAX_FDS)
-				fds[n++] = fd;
-			else
-				close(fd);
-		}
-	}
-	return n;
-}
-
 /* 0, or -EPROTO with the reason logged. Takes fd. */
 static int client_message(struct conn_client *cc, size_t len, int *fds, unsigned int nfds)
 {
 	const struct iw_ctl_hdr *h = (const void *)cc->buf;
 	int ret;
 
-	if (cc->msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+	if (cc->msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || nfds > MAX_FDS) {
 		log_warn("pid %d sent %s; closed", (int)cc->c.pid,
 			 cc->msg.msg_flags & MSG_TRUNC ? "an oversized message" : "too many descriptors");
 		return -EPROTO;
@@ -295,7 +285,7 @@ static void client_received(struct op *op, int res, bool more)
 {
 	struct conn_client *cc = container_of(op, struct conn_client, recv);
 	int fds[MAX_FDS] = { -1, -1 };
-	unsigned int nfds = res >= 0 ? take_fds(cc, fds) : 0;
+	unsigned int nfds = res >= 0 ? passed_take(&cc->msg, fds, MAX_FDS, cc->c.uid) : 0;
 	int ret = res;
 
 	if (cc->dead)
@@ -307,9 +297,11 @@ static void client_received(struct op *op, int res, bool more)
 	else
 		ret = client_message(cc, (size_t)res, fds, nfds);
 out:
-	for (unsigned int i = 0; i < nfds; i++)
+	for (unsigned int i = 0; i < MAX_FDS; i++)
 		if (fds[i] >= 0)
-			close(fds[i]);
+			close_passed(fds[i], cc->c.uid);
+	if (closing_too_many(cc->c.uid))
+		ret = -EDQUOT;
 	if (cc->dead)
 		client_free(cc);
 	else if (ret < 0)
@@ -337,9 +329,10 @@ static bool user_may(const struct ucred *cred)
 
 	list_each(node, nxt, &clients)
 		n += client_of(node)->uid == cred->uid;
-	if (n < MAX_CLIENTS)
+	if (n < MAX_CLIENTS && !closing_too_many(cred->uid))
 		return true;
-	log_warn("user %u has %u clients; pid %d refused", (unsigned int)cred->uid, n, (int)cred->pid);
+	log_warn("user %u has %u clients%s; pid %d refused", (unsigned int)cred->uid, n,
+		 n < MAX_CLIENTS ? " and passed files that do not close" : "", (int)cred->pid);
 	return false;
 }
 

@@ -147,14 +147,25 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+/* Descriptors in octets not read go with it. */
+static void close_carrier(struct stream *st)
+{
+	if (st->d >= 0)
+		close_socket(st->d);
+	st->d = -1;
+}
+
 /* An application's SO_LINGER must not make our close wait: { on, 0 } stays (a reset), the rest is switched off. */
 static void close_tcp(int *fd)
 {
 	struct linger l = { 0 };
 
-	if (*fd >= 0 && !tcp_linger0(*fd))
+	if (*fd < 0)
+		return;
+	if (!tcp_linger0(*fd))
 		setsockopt(*fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
-	close_fd(fd);
+	close_socket(*fd);
+	*fd = -1;
 }
 
 static void stream_free(struct stream *st)
@@ -167,7 +178,7 @@ static void stream_free(struct stream *st)
 	local_forget(st);
 	stream_unreserve(st);
 	rnic_pd_put(st->pd);
-	close_fd(&st->d);
+	close_carrier(st);
 	close_tcp(&st->end[0].tcp);
 	close_tcp(&st->end[1].tcp);
 	close_fd(&st->segment);
@@ -184,7 +195,7 @@ static void end_work(struct work *w)
 	struct stream *st = container_of(w, struct stream, end_work);
 
 	if (st->d_drop && st->d >= 0 && !st->d_rx.busy && !st->d_tx.busy && !st->d_poll.busy)
-		close_fd(&st->d);
+		close_carrier(st);
 	if (st->state != STREAM_DEAD || stream_busy(st))
 		return;
 	if (stream_cm && stream_cm->gone)
@@ -212,20 +223,12 @@ void stream_kill(struct stream *st)
 	work_queue(&st->end_work, end_work);
 }
 
-/*
- * The application goes on with its TCP socket, so its SO_LINGER stays as it is. Should ours be the last descriptor after all,
- * a lingering close must not hold up the engine: a worker of the kernel does it.
- */
+/* The application goes on with its TCP socket, so its SO_LINGER stays as it is. It is closed on return (IW_CTL_SYNC). */
 void stream_abandon(struct stream *st)
 {
-	struct io_uring_sqe *sqe;
-
 	if (st->state != STREAM_OFFERED)
 		return;
-	sqe = engine_sqe();
-	io_uring_prep_close(sqe, st->end[0].tcp);
-	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
-	io_uring_sqe_set_data(sqe, NULL);
+	close_socket(st->end[0].tcp);
 	st->end[0].tcp = -1;
 	stream_kill(st);
 }

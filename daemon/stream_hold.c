@@ -25,6 +25,30 @@ void carrier_drop(struct stream *st)
 	stream_ended_op(st);
 }
 
+/*
+ * TCP carries no descriptors, but an application can send some to a unix socket. Without room for them the kernel would close them
+ * in this thread, with whatever their close waits for.
+ */
+void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	st->d_iov = (struct iovec){ buf, len };
+	st->d_msg = (struct msghdr){
+		.msg_iov = &st->d_iov, .msg_iovlen = 1, .msg_control = &st->d_control, .msg_controllen = sizeof(st->d_control),
+	};
+	st->d_rx.fn = fn;
+	io_uring_prep_recvmsg(sqe, st->d, &st->d_msg, MSG_CMSG_CLOEXEC);
+	engine_submit(sqe, &st->d_rx);
+}
+
+void carrier_received(struct stream *st)
+{
+	if (st->d_msg.msg_controllen)
+		passed_take(&st->d_msg, NULL, 0, st->end[0].uid);
+	st->d_msg.msg_controllen = 0;
+}
+
 void carrier_record_reset(struct stream *st, int err)
 {
 	struct iw_page_end *e = stream_page_end(st);

@@ -3,7 +3,10 @@
 #ifndef IWARPD_STREAM_PRIV_H
 #define IWARPD_STREAM_PRIV_H
 
+#include <sys/socket.h>
+
 #include "../proto/rs.h"
+#include "closing.h"
 #include "stream.h"
 
 #define STREAM_PROGRAM	64u
@@ -43,6 +46,12 @@ struct stream {
 	struct iw_page *page;
 
 	struct op d_rx, d_tx, d_poll;	/* requests on d */
+	struct msghdr d_msg;		/* of d_rx, with room for all the descriptors a message can have */
+	struct iovec d_iov;
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+	} d_control;
 	struct op t_rx, t_tx;		/* requests on the TCP socket (held, relay) */
 	bool d_drop;			/* d is closed once nothing is in flight on it */
 	bool app_closed;		/* the application's last holder closed (or shut both halves) */
@@ -77,6 +86,8 @@ void carrier_fin(struct stream *st);		/* the peer's FIN: every octet is in the c
 void carrier_record_reset(struct stream *st, int err);	/* in the page only; after a FIN it becomes EPIPE */
 void carrier_reset(struct stream *st, int err);	/* the page says RESET; then the carrier goes */
 void carrier_drop(struct stream *st);		/* close d */
+void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn);	/* by d_rx */
+void carrier_received(struct stream *st);	/* first thing in fn: descriptors that came along are closed */
 void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error));	/* tell when the application closed */
 bool carrier_hup(const struct stream *st);	/* look now */
 bool tcp_linger0(int tcp);

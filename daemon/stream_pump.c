@@ -36,6 +36,7 @@ static void tx_received(struct op *op, int res, bool more)
 	struct stream *st = container_of(op, struct stream, d_rx);
 	struct stream_remote *r;
 
+	carrier_received(st);
 	if (st->state == STREAM_DEAD || st->d_drop) {
 		stream_ended_op(st);
 		return;
@@ -60,7 +61,6 @@ static void tx_received(struct op *op, int res, bool more)
 static void pump_tx(struct stream *st)
 {
 	struct stream_remote *r = st->remote;
-	struct io_uring_sqe *sqe;
 	uint32_t off, len;
 
 	if (st->d_rx.busy || st->d_drop || r->tx_eof || r->reset_err || !r->conn)
@@ -68,10 +68,7 @@ static void pump_tx(struct stream *st)
 	iw_rs_tx_space(&r->rs, &off, &len);
 	if (!len)
 		return;
-	st->d_rx.fn = tx_received;
-	sqe = engine_sqe();
-	io_uring_prep_recv(sqe, st->d, (uint8_t *)st->page + IW_PAGE_RINGS + off, len < PUMP_MAX ? len : PUMP_MAX, 0);
-	engine_submit(sqe, &st->d_rx);
+	carrier_recv(st, (uint8_t *)st->page + IW_PAGE_RINGS + off, len < PUMP_MAX ? len : PUMP_MAX, tx_received);
 }
 
 /* ---- network to application ---- */

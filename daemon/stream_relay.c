@@ -74,6 +74,7 @@ static void up_received(struct op *op, int res, bool more)
 	struct stream *st = container_of(op, struct stream, d_rx);
 	struct relay_dir *d;
 
+	carrier_received(st);
 	if (st->state == STREAM_DEAD) {
 		stream_ended_op(st);
 		return;
@@ -103,11 +104,7 @@ static void up_received(struct op *op, int res, bool more)
 
 static void up_recv(struct stream *st)
 {
-	struct io_uring_sqe *sqe = engine_sqe();
-
-	st->d_rx.fn = up_received;
-	io_uring_prep_recv(sqe, st->d, st->relay->up.buf, RELAY_BUF, 0);
-	engine_submit(sqe, &st->d_rx);
+	carrier_recv(st, st->relay->up.buf, RELAY_BUF, up_received);
 }
 
 static void up_sent(struct op *op, int res, bool more)

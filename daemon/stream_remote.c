@@ -198,16 +198,22 @@ void remote_abort(struct stream *st, int err)
  * What the application wrote and nobody will send. A full carrier would keep it asleep in poll(POLLOUT), since a unix socket is not
  * writable merely because it cannot send. One octet stays: closing with it unread is a reset for programs without the library.
  */
-static void drop_unsent(int fd)
+static void drop_unsent(struct stream *st)
 {
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+	} control;
 	char buf[16384];
 	int have = 0;
 
-	while (!ioctl(fd, FIONREAD, &have) && have > 1) {
-		size_t n = (size_t)have - 1 < sizeof(buf) ? (size_t)have - 1 : sizeof(buf);
+	while (!ioctl(st->d, FIONREAD, &have) && have > 1) {
+		struct iovec v = { buf, (size_t)have - 1 < sizeof(buf) ? (size_t)have - 1 : sizeof(buf) };
+		struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
 
-		if (recv(fd, buf, n, MSG_DONTWAIT) <= 0)
+		if (recvmsg(st->d, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
 			break;
+		passed_take(&m, NULL, 0, st->end[0].uid);
 	}
 }
 
@@ -227,7 +233,7 @@ void remote_reset(struct stream *st, int err)
 	st->state = STREAM_CLOSING;
 	engine_cancel(&st->d_rx);
 	shutdown(st->d, SHUT_RD);
-	drop_unsent(st->d);
+	drop_unsent(st);
 	pump_queue(st);
 }
 

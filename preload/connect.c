@@ -78,6 +78,7 @@ static struct iw_stream *offer(int fd, const struct iw_addr *dst, uint32_t conn_
 		if (fds[0] >= 0)
 			IW_SYS(close, fds[0]);
 		iw_tell_id(IW_CTL_ABANDON, r.stream_id, IW_REASON_RESOURCES, fd);
+		iw_tell_sync();
 		return NULL;
 	}
 	*carrier = fds[0];

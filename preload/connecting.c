@@ -155,12 +155,26 @@ static void carrier_close(int carrier)
 		IW_SYS(close, carrier);
 }
 
+static bool abandoned;	/* and the daemon may not have heard it yet; under iw_tab_lock */
+
+/* An abandoned socket is the application's alone again when this returns: its close must be the last one. */
+static void unlock_told(uint64_t sigs)
+{
+	bool sync = abandoned;
+
+	abandoned = false;
+	iw_unlock(&iw_tab_lock, sigs);
+	if (sync)
+		iw_tell_sync();
+}
+
 /* Not used after all. The daemon knows it by its stream and goes on listing it as plain when there is a reason. */
 static void abandon(struct iw_connecting *c, struct iw_stream *s, int carrier, enum iw_reason why)
 {
 	uint32_t w = c->tcp_word;
 
 	iw_tell_id(IW_CTL_ABANDON, s->stream_id, why, c->fd);
+	abandoned = true;
 	if (why)
 		w = iw_word_make(IW_FD_PLAIN, (uint32_t)s->conn_id);
 	iw_word_cas(c->fd, word_of(c), w);
@@ -218,7 +232,7 @@ void iw_connecting_offered(struct iw_connecting *c, struct iw_stream *s, int car
 		atomic_store(&c->state, OFFERED);
 		iw_futex_wake(&c->state, INT32_MAX);
 	}
-	iw_unlock(&iw_tab_lock, sigs);
+	unlock_told(sigs);
 }
 
 /* ---- settling ---- */
@@ -278,7 +292,7 @@ enum iw_fd_kind iw_connect_settle(int fd)
 		sigs = iw_lock(&iw_tab_lock);
 		c = entry_of(fd);
 		r = c ? settle_held(c) : 0;
-		iw_unlock(&iw_tab_lock, sigs);
+		unlock_told(sigs);
 		if (r != -EAGAIN)
 			break;
 		iw_futex_wait(&c->state, PENDING, 50);
@@ -296,7 +310,7 @@ static void give_up(int fd, enum iw_reason why)
 		c->giveup = why;
 	else if (c)
 		abandon(c, c->stream, c->carrier, why);
-	iw_unlock(&iw_tab_lock, sigs);
+	unlock_told(sigs);
 }
 
 int iw_connect_data(int fd, int msg_flags)
@@ -360,7 +374,7 @@ void iw_connect_forget(int fd, uint32_t w, enum iw_reason why)
 	if (c->fd == fd && atomic_load(&c->state) == OFFERED)
 		abandon(c, c->stream, c->carrier, why);
 	iw_reg_drop_fd(fd);
-	iw_unlock(&iw_tab_lock, sigs);
+	unlock_told(sigs);
 }
 
 static struct iw_connecting *entry_of_carrier(int fd)
@@ -391,7 +405,7 @@ void iw_connecting_closing_internal(int fd)
 		abandon(c, c->stream, c->carrier, IW_REASON_RESOURCES);
 	else
 		iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
-	iw_unlock(&iw_tab_lock, sigs);
+	unlock_told(sigs);
 }
 
 /* Before a fork, under the lock: the child will hold these sockets too. */
@@ -422,5 +436,6 @@ void iw_connect_forked_child(void)
 	}
 	memset(entries, 0, sizeof(entries[0]) * used);
 	free_list = used = 0;
+	abandoned = false;
 	atomic_store(&iw_connecting, 0);
 }

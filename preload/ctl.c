@@ -33,6 +33,7 @@ struct waiter {
 	size_t size;
 	void *reply;
 	int *fds;
+	uint64_t granted;		/* stream whose STREAM is here already: the ACK has to follow */
 };
 #define WAITER_DONE	1u
 #define WAITER_KICK	2u
@@ -285,6 +286,23 @@ bool iw_ctl_ready(void)
 	return r == 0;
 }
 
+/* Part of the answer to w. 1: it is complete, 0: there is more to come, -EPROTO. Takes fds when not negative. */
+static int answer(struct waiter *w, const union iw_ctl_in *in, const int fds[2])
+{
+	const struct iw_ctl_stream *s = (const void *)in;
+
+	if (w->granted)
+		return in->h.type == IW_CTL_ACK && ((const struct iw_ctl_ack *)in)->id == w->granted ? 1 : -EPROTO;
+	if (w->size != in->h.len)
+		return -EPROTO;
+	memcpy(w->reply, in, w->size);
+	w->fds[0] = fds[0];
+	w->fds[1] = fds[1];
+	if (in->h.type == IW_CTL_STREAM && !s->result)
+		w->granted = s->stream_id;
+	return !w->granted;
+}
+
 /* Something can be read: give it to the request it answers. Caller holds ctl_lock. */
 static void dispatch(int fd)
 {
@@ -297,15 +315,15 @@ static void dispatch(int fd)
 		return;
 	while (!ret && w && w->seq != in.h.seq)
 		w = w->next;
-	if (ret || !w || w->size != in.h.len) {
+	if (!ret)
+		ret = w ? answer(w, &in, fds) : -EPROTO;
+	if (ret < 0) {
 		iw_rpc_fds_close(fds);
 		drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
 		return;
 	}
-	memcpy(w->reply, &in, w->size);
-	w->fds[0] = fds[0];
-	w->fds[1] = fds[1];
-	waiter_done(w, 0);
+	if (ret)
+		waiter_done(w, 0);
 }
 
 /* One turn of a waiting thread: read for all, or sleep while another one does. Caller does not hold ctl_lock. */
@@ -364,6 +382,8 @@ static int request(void *msg, int fd_in, struct waiter *w)
 		return ret;
 	while (!(atomic_load(&w->state) & WAITER_DONE))
 		wait_turn(w, until);
+	if (w->ret)
+		iw_rpc_fds_close(w->fds);
 	return w->ret;
 }
 
@@ -408,6 +428,19 @@ void iw_tell_flags(void *msg, int fd_in, int flags)
 		r = iw_ctl_send(fd, msg, fd_in);
 	if (r < 0 && ours(fd))
 		IW_SYS(shutdown, fd, SHUT_RDWR);
+}
+
+/* Everything told before has been done when this returns, unless the daemon is gone. */
+void iw_tell_sync(void)
+{
+	struct iw_ctl_hdr h;
+	struct iw_ctl_ack a;
+	int saved = errno;
+
+	iw_ctl_init(&h, IW_CTL_SYNC, 0);
+	if (iw_ctl_up())
+		iw_rpc(&h, -1, &a, sizeof(a), NULL);
+	errno = saved;
 }
 
 void iw_tell(void *msg, int fd_in)

@@ -189,6 +189,7 @@ void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o);
 int iw_rpc(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2]);
 /* The same without reply; dropped when there is no daemon. */
 void iw_tell(void *msg, int fd_in);
+void iw_tell_sync(void);
 
 /* The answers a stream's carrier cannot give. Return -1 with errno, as the originals. Called for STREAM fds only. */
 int iw_stream_getsockname(struct iw_stream *s, struct sockaddr *a, socklen_t *len, bool peer);

@@ -2,7 +2,10 @@
 /*
  * Messages between the library and the daemon of one host, over AF_UNIX SOCK_SEQPACKET at RUNDIR/ctl.sock.
  * One message per packet, host byte order (both ends are the same machine), fixed size per type. A request with a
- * reply carries a seq that the reply repeats; the library has at most one request outstanding per connection.
+ * reply carries a seq that the reply repeats; several may be outstanding.
+ *
+ * A STREAM with fds is followed by an ACK with the same seq, its id the stream: by then the daemon has closed its copies of
+ * them (and of the socket of the request), so that a close by the application is the last one. The reply is complete with it.
  *
  * The daemon trusts no field: sizes, enums and fds are checked by iw_ctl_check(); a bad message closes that client only.
  */
@@ -33,6 +36,7 @@ enum iw_ctl_type {
 	IW_CTL_OPEN,		/* (carrier) a carrier without known stream -> STREAM (segment) */
 	IW_CTL_GETSOCKOPT,	/* -> OPT */
 	IW_CTL_SETSOCKOPT,	/* -> OPT */
+	IW_CTL_SYNC,		/* -> ACK: everything said before on this connection has been done */
 	/* daemon to library */
 	IW_CTL_HELLO_ACK = 64,
 	IW_CTL_ACK,

@@ -171,7 +171,10 @@ static void abandoned(void **state)
 	o = lib_conn(&w.client, IW_CTL_OFFER, c);
 	assert_int_equal(o.m.result, 0);
 	lib_conn_tell(&w.server, IW_CTL_CLAIM, s);
+	assert_true(daemon_holds(c));
 	lib_id(&w.client, IW_CTL_ABANDON, o.m.stream_id);
+	lib_sync(&w.client);
+	assert_false(daemon_holds(c));
 	answer_close(&o);
 	assert_int_equal(lib_answer(&w.server).m.result, 1);
 	/* the TCP connection is as it was */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -310,12 +311,57 @@ static inline void lib_conn_tell(struct lib *l, enum iw_ctl_type type, int fd)
 	lib_tell(l, &m, fd);
 }
 
+/* Whether the daemon has this socket open. */
+static inline bool daemon_holds(int fd)
+{
+	char dir[40], path[340], want[64] = "", link[64];
+	bool holds = false;
+	struct dirent *e;
+	DIR *p;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_true(readlink(path, want, sizeof(want) - 1) > 0);
+	snprintf(dir, sizeof(dir), "/proc/%d/fd", (int)d.pid);
+	p = opendir(dir);
+	assert_non_null(p);
+	while ((e = readdir(p))) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		n = readlink(path, link, sizeof(link) - 1);
+		holds |= n > 0 && (size_t)n == strlen(want) && !memcmp(link, want, (size_t)n);
+	}
+	closedir(p);
+	return holds;
+}
+
+/* The descriptors that came are ours alone once the ACK is here. */
 static inline struct answer lib_answer(struct lib *l)
 {
+	struct iw_ctl_ack k;
 	struct answer a;
+	int none[2];
 
 	lib_reply(l, l->seq, &a.m, IW_CTL_STREAM, a.fds);
+	if (a.m.result)
+		return a;
+	lib_reply(l, l->seq, &k, IW_CTL_ACK, none);
+	assert_int_equal(k.result, 0);
+	assert_int_equal(k.id, a.m.stream_id);
+	if (a.fds[1] >= 0)
+		assert_false(daemon_holds(a.fds[0]));
 	return a;
+}
+
+static inline void lib_sync(struct lib *l)
+{
+	struct iw_ctl_hdr h;
+	struct iw_ctl_ack k;
+	int none[2];
+
+	iw_ctl_init(&h, IW_CTL_SYNC, 0);
+	lib_tell(l, &h, -1);
+	lib_reply(l, l->seq, &k, IW_CTL_ACK, none);
 }
 
 /* OFFER or CLAIM and its answer. */
