@@ -3,7 +3,7 @@
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="status streams why check peers stags listeners reasons check-policy rping"
+	local commands="status streams why check peers stags listeners reasons check-policy close rping"
 	local word found=
 
 	case $prev in
@@ -34,6 +34,12 @@ _iwctl() {
 		--mpa-revision) mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$cur") ;;
 		*) mapfile -t COMPREPLY < <(compgen -W "--client --server --address --port --count --size --verbose --validate \
 			--persistent --crc --p2p --markers --mpa-revision --timeout --help" -- "$cur") ;;
+		esac
+	elif [[ $found == close ]]; then
+		case $prev in
+		-u | --user) mapfile -t COMPREPLY < <(compgen -A user -- "$cur") ;;
+		-i | --idle) ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "--idle --user --json --help" -- "$cur") ;;
 		esac
 	elif [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --run-dir --system --version --help" -- "$cur")

@@ -179,6 +179,8 @@ int bus_answer(sd_bus_message *m, const struct bus_caller *who)
 
 const sd_bus_vtable bus_vtable[] = {
 	SD_BUS_VTABLE_START(0),
+	if (!strcmp(member, "Close") || !strcmp(member, "CloseIdle"))
+		return bus_close(m, who);
 	SD_BUS_METHOD_WITH_ARGS("Status", SD_BUS_NO_ARGS, SD_BUS_RESULT("a{sv}", status), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Streams", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Plain", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", connections), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
@@ -190,3 +192,6 @@ const sd_bus_vtable bus_vtable[] = {
 				SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_VTABLE_END
 };
+	SD_BUS_METHOD_WITH_ARGS("Close", SD_BUS_ARGS("as", ids), SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("CloseIdle", SD_BUS_ARGS("t", idle_ms, "x", uid), SD_BUS_RESULT("aa{sv}", streams), bus_method,
+				SD_BUS_VTABLE_UNPRIVILEGED),

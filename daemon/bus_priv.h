@@ -8,6 +8,8 @@
 #include <systemd/sd-bus.h>
 #include <systemd/sd-bus-vtable.h>
 
+struct stream_info;
+
 #define BUS_NAME "org.iwsock.Daemon1"
 #define BUS_PATH "/org/iwsock/Daemon1"
 
@@ -32,6 +34,10 @@ int bus_method(sd_bus_message *m, void *userdata, sd_bus_error *error);
 int bus_answer(sd_bus_message *m, const struct bus_caller *who);
 /* The same for the methods that answer with a list: at once or in batches. */
 int bus_list(sd_bus_message *m, const struct bus_caller *who);
+/* Close and CloseIdle. */
+int bus_close(sd_bus_message *m, const struct bus_caller *who);
+/* One stream as Streams tells it, into an open dictionary. */
+void bus_put_stream(struct bus_out *o, const struct stream_info *i);
 /* A reply was queued outside of sd_bus_process(): let it out. */
 void bus_kick(sd_bus *bus);
 bool bus_on_system(void);

@@ -160,9 +160,8 @@ static void put_counts(struct bus_out *o, const struct iw_qp_stat *s)
 	put(o, "rx_tiny", "t", s->rx_tiny);
 }
 
-static void put_stream(struct bus_out *o, const void *row)
+void bus_put_stream(struct bus_out *o, const struct stream_info *i)
 {
-	const struct stream_info *i = row;
 	uint64_t now = engine_now_ms();
 	char id[20];
 
@@ -181,9 +180,15 @@ static void put_stream(struct bus_out *o, const void *row)
 	put(o, "age_ms", "t", now > i->since_ms ? now - i->since_ms : 0);
 	if (i->state == STREAM_LOCAL)	/* the daemon is not in the way of its data, so it does not know */
 		return;
+	put(o, "idle_ms", "t", now > i->active_ms ? now - i->active_ms : 0);
 	put(o, "tx_bytes", "t", i->tx_bytes);
 	put(o, "rx_bytes", "t", i->rx_bytes);
 	put_counts(o, &i->qp);
+}
+
+static void put_stream(struct bus_out *o, const void *row)
+{
+	bus_put_stream(o, row);
 }
 
 /* plain_info and listener_info point to what may be gone when the batch comes */

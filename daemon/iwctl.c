@@ -10,7 +10,9 @@
 
 struct iwctl iwctl;
 
-#define OWN "-c|-s ..."	/* has options of its own: everything behind its name is its */
+/* These have options of their own: everything behind their names is theirs. */
+#define OWN "-c|-s ..."
+#define OWN_CLOSE "ID...|--idle N"
 
 static const struct command {
 	const char *name, *args, *what;
@@ -25,6 +27,7 @@ static const struct command {
 	{ "listeners", "", "listening sockets that programs registered", listeners_main },
 	{ "reasons", "", "the table of reasons with counts", reasons_main },
 	{ "check-policy", "FILE", "check an iwsock.conf", check_policy_main },
+	{ "close", OWN_CLOSE, "end streams: by id, or those that are idle; see iwctl close --help", close_main },
 	{ "rping", OWN, "ping over RDMA, as rdma-core's rping; needs no daemon; see iwctl rping --help", rping_main },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
@@ -51,7 +54,7 @@ static const struct command *own_options(int argc, char **argv, const struct opt
 	while (getopt_long(argc, argv, "+jr:sVh", options, NULL) != -1)
 		;
 	for (size_t i = 0; optind < argc && i < COMMANDS; i++)
-		if (!strcmp(commands[i].args, OWN) && !strcmp(argv[optind], commands[i].name))
+		if ((!strcmp(commands[i].args, OWN) || !strcmp(commands[i].args, OWN_CLOSE)) && !strcmp(argv[optind], commands[i].name))
 			cmd = &commands[i];
 	opterr = 1;
 	return cmd;
@@ -88,14 +91,14 @@ int main(int argc, char **argv)
 	iwctl.colour = isatty(STDOUT_FILENO) && !(no_color && *no_color);
 	if (options_read(argc, argv, own ? "+jr:sVh" : "jr:sVh", options))
 		return IWCTL_USAGE;
+	if (iwctl.system && iwctl.run_dir) {
+		iwctl_error("--system and --run-dir exclude each other");
+		return IWCTL_USAGE;
+	}
 	if (own)
 		return own->run(argc - optind, argv + optind);
 	if (optind == argc) {
 		help(stderr);
-		return IWCTL_USAGE;
-	}
-	if (iwctl.system && iwctl.run_dir) {
-		iwctl_error("--system and --run-dir exclude each other");
 		return IWCTL_USAGE;
 	}
 	for (size_t i = 0; i < COMMANDS; i++) {

@@ -31,10 +31,13 @@ int stags_main(int argc, char **argv);
 int listeners_main(int argc, char **argv);
 int reasons_main(int argc, char **argv);
 int check_policy_main(int argc, char **argv);
+int close_main(int argc, char **argv);
 int rping_main(int argc, char **argv);
 
 /* ---- iwctl_bus.c: ask the daemon. Errors are printed; the result is an exit code. ---- */
 int iwctl_query(const char *method, json_t **out);
+int iwctl_close_ids(char **ids, json_t **out);		/* ids end with NULL */
+int iwctl_close_idle(uint64_t idle_ms, int64_t uid, json_t **out);	/* uid -1: everybody's */
 int iwctl_connections(json_t **out);	/* streams and plain connections in one array */
 int iwctl_probe(const char *host, uint16_t port, bool *ok, char **text);
 

@@ -15,6 +15,7 @@
 #define BUS_PATH "/org/iwsock/Daemon1"
 #define ANSWER_US 10000000u
 #define PROBE_US  60000000u
+#define CLOSE_US  60000000u
 
 /* ---- finding the daemon ---- */
 
@@ -201,7 +202,10 @@ static json_t *value(sd_bus_message *m)
 
 /* ---- calls ---- */
 
-static int call(sd_bus_message **reply, const char *method, const char *host, uint16_t port)
+/* Fills in the arguments; NULL: none. */
+typedef int (*fill_fn)(sd_bus_message *m, const void *arg);
+
+static int call(sd_bus_message **reply, const char *method, fill_fn fill, const void *arg, uint64_t limit)
 {
 	sd_bus_error error = SD_BUS_ERROR_NULL;
 	sd_bus *bus = iwctl.system ? open_system() : open_private();
@@ -211,10 +215,10 @@ static int call(sd_bus_message **reply, const char *method, const char *host, ui
 	if (!bus)
 		return IWCTL_NO_DAEMON;
 	r = sd_bus_message_new_method_call(bus, &m, iwctl.system ? BUS_NAME : NULL, BUS_PATH, BUS_NAME, method);
-	if (r >= 0 && host)
-		r = sd_bus_message_append(m, "sq", host, port);
+	if (r >= 0 && fill)
+		r = fill(m, arg);
 	if (r >= 0)
-		r = sd_bus_call(bus, m, host ? PROBE_US : ANSWER_US, &error, reply);
+		r = sd_bus_call(bus, m, limit, &error, reply);
 	if (r >= 0) {
 		code = IWCTL_OK;
 	} else if (sd_bus_error_has_name(&error, SD_BUS_ERROR_SERVICE_UNKNOWN) ||
@@ -230,10 +234,10 @@ static int call(sd_bus_message **reply, const char *method, const char *host, ui
 	return code;
 }
 
-int iwctl_query(const char *method, json_t **out)
+static int query(const char *method, fill_fn fill, const void *arg, uint64_t limit, json_t **out)
 {
 	sd_bus_message *reply = NULL;
-	int code = call(&reply, method, NULL, 0);
+	int code = call(&reply, method, fill, arg, limit);
 
 	if (code != IWCTL_OK)
 		return code;
@@ -243,6 +247,35 @@ int iwctl_query(const char *method, json_t **out)
 		return IWCTL_OK;
 	iwctl_error("iwarpd: %s: an answer that this iwctl does not understand; are both of the same release?", method);
 	return IWCTL_FAILED;
+}
+
+int iwctl_query(const char *method, json_t **out)
+{
+	return query(method, NULL, NULL, ANSWER_US, out);
+}
+
+static int fill_ids(sd_bus_message *m, const void *arg)
+{
+	return sd_bus_message_append_strv(m, (char **)(uintptr_t)arg);
+}
+
+int iwctl_close_ids(char **ids, json_t **out)
+{
+	return query("Close", fill_ids, ids, CLOSE_US, out);
+}
+
+struct idle { uint64_t ms; int64_t uid; };
+
+static int fill_idle(sd_bus_message *m, const void *arg)
+{
+	const struct idle *i = arg;
+
+	return sd_bus_message_append(m, "tx", i->ms, i->uid);
+}
+
+int iwctl_close_idle(uint64_t idle_ms, int64_t uid, json_t **out)
+{
+	return query("CloseIdle", fill_idle, &(struct idle){ idle_ms, uid }, CLOSE_US, out);
 }
 
 int iwctl_connections(json_t **out)
@@ -261,11 +294,20 @@ int iwctl_connections(json_t **out)
 	return code;
 }
 
+struct target { const char *host; uint16_t port; };
+
+static int fill_target(sd_bus_message *m, const void *arg)
+{
+	const struct target *t = arg;
+
+	return sd_bus_message_append(m, "sq", t->host, t->port);
+}
+
 int iwctl_probe(const char *host, uint16_t port, bool *ok, char **text)
 {
 	sd_bus_message *reply = NULL;
 	const char *s;
-	int b, code = call(&reply, "Check", host, port);
+	int b, code = call(&reply, "Check", fill_target, &(struct target){ host, port }, PROBE_US);
 
 	if (code != IWCTL_OK)
 		return code;

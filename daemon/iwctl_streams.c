@@ -24,7 +24,7 @@ static void show(struct table *t, const json_t *s)
 {
 	const char *transport = iwctl_str(s, "transport", "?"), *reason = iwctl_str(s, "reason", "?");
 	bool mine = json_object_get(s, "pid"), counts = json_object_get(s, "tx_bytes");
-	char tx[16], rx[16];
+	char tx[16], rx[16], idle[32];
 
 	if (mine)
 		table_cell(t, PLAIN, "%llu", (unsigned long long)iwctl_num(s, "pid"));
@@ -40,6 +40,10 @@ static void show(struct table *t, const json_t *s)
 	table_cell(t, PLAIN, "%s", iwctl_str(s, "peer", "-"));
 	table_cell(t, colour_of(transport), "%s", transport);
 	table_cell(t, PLAIN, "%s", iwctl_str(s, "state", "?"));
+	if (json_object_get(s, "idle_ms"))
+		table_cell(t, PLAIN, "%s", iwctl_duration(iwctl_num(s, "idle_ms"), idle));
+	else
+		table_cell(t, DIM, "-");
 	if (counts)
 		table_cell(t, PLAIN, "%s/%s", iwctl_bytes(iwctl_num(s, "tx_bytes"), tx), iwctl_bytes(iwctl_num(s, "rx_bytes"), rx));
 	else
@@ -49,14 +53,15 @@ static void show(struct table *t, const json_t *s)
 	pair(t, s, "tx_immediates", "rx_immediates");
 	pair(t, s, "tx_reads", "rx_reads");
 	pair(t, s, "tx_fpdus", "rx_fpdus");
+	table_cell(t, PLAIN, "%s", iwctl_str(s, "id", "-"));
 	table_cell(t, PLAIN, "%s", strcmp(reason, "accelerated") ? reason : "");
 }
 
 int streams_main(int argc, char **argv)
 {
 	static const char *const head[] = {
-		">PID", "PROGRAM", ">FD", "LOCAL", "SIDE", "PEER", "TRANSPORT", "STATE", ">BYTES", ">SENDS", ">WRITES", ">IMMEDIATES",
-		">READS", ">FPDUS", "REASON", NULL,
+		">PID", "PROGRAM", ">FD", "LOCAL", "SIDE", "PEER", "TRANSPORT", "STATE", ">IDLE", ">BYTES", ">SENDS", ">WRITES", ">IMMEDIATES",
+		">READS", ">FPDUS", "ID", "REASON", NULL,
 	};
 	struct table *t;
 	json_t *list, *s;

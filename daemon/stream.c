@@ -345,7 +345,7 @@ int stream_new(int tcp, const struct tuple *t, const struct stream_owner *o, boo
 		goto err;
 	st->id = new_id();
 	st->client = client;
-	st->since_ms = engine_now_ms();
+	st->since_ms = st->active_ms = engine_now_ms();
 	ret = make_carrier(st->id, s);
 	if (ret)
 		goto err;
@@ -574,9 +574,18 @@ static void fill_info(const struct stream *st, unsigned int e, struct stream_inf
 	*i = (struct stream_info){
 		.id = st->id, .state = st->state, .tuple = end->tuple, .client = e ? false : st->client, .pid = end->pid,
 		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = st->tx_bytes, .rx_bytes = st->rx_bytes,
-		.since_ms = st->since_ms, .qp = *remote_stat(st),
+		.since_ms = st->since_ms, .active_ms = st->active_ms, .qp = *remote_stat(st),
 	};
 	memcpy(i->program, end->program, sizeof(i->program));
+}
+
+bool stream_look(uint64_t id, struct stream_info *info)
+{
+	const struct stream *st = stream_find(id);
+
+	if (st)
+		fill_info(st, 0, info);
+	return st;
 }
 
 /* A local pair is shown twice, once for each application. */

@@ -38,6 +38,7 @@ struct stream_info {		/* what iwctl shows */
 	uint64_t tx_bytes, rx_bytes;	/* application octets */
 	struct iw_qp_stat qp;		/* zero unless it has a QP */
 	uint64_t since_ms;
+	uint64_t active_ms;		/* when the last octet of the application's was taken or given; not known of LOCAL */
 };
 
 struct stream;
@@ -91,6 +92,10 @@ void stream_set_cm_data(struct stream *st, void *p);
 /* The stream's TCP options changed (SO_LINGER, ...). */
 void stream_option(struct stream *st, unsigned int end, int level, int optname);
 
+/* An end by the administrator. -ENOENT; -EBUSY not committed yet; -EOPNOTSUPP local: we are not in its way (stream_close.c). */
+int stream_close(uint64_t id);
+/* False: no such stream. */
+bool stream_look(uint64_t id, struct stream_info *info);
 void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg);
 unsigned int stream_count(void);
 uint64_t stream_generation(void);	/* random, of this run of the daemon; stands in every iw_page */

@@ -34,7 +34,7 @@ struct stream {
 	enum iw_reason reason;
 	bool client;
 	bool octets_told;		/* stream_cm->held_octets was called */
-	uint64_t since_ms;
+	uint64_t since_ms, active_ms;
 	uint64_t tx_bytes, rx_bytes;
 	struct stream_end end[2];
 	void *cm_data;

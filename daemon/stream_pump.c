@@ -46,6 +46,7 @@ static void tx_received(struct op *op, int res, bool more)
 		return;
 	if (res > 0) {
 		st->tx_bytes += (uint64_t)res;
+		st->active_ms = engine_now_ms();
 		atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
 		iw_rs_tx_produced(&r->rs, (uint32_t)res);
 		iw_rs_push(&r->rs);
@@ -102,6 +103,7 @@ static void rx_sent(struct op *op, int res, bool more)
 	r = st->remote;
 	if (res > 0) {
 		st->rx_bytes += (uint64_t)res;
+		st->active_ms = engine_now_ms();
 		atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
 		rx_consumed(st, (uint32_t)res);
 	} else if (!transient(res)) {

@@ -82,6 +82,7 @@ static void up_received(struct op *op, int res, bool more)
 	d = &st->relay->up;
 	if (res > 0) {
 		st->tx_bytes += (uint64_t)res;
+		st->active_ms = engine_now_ms();
 		atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
 		d->off = 0;
 		d->len = (size_t)res;
@@ -185,6 +186,7 @@ static void down_received(struct op *op, int res, bool more)
 		down_recv(st);
 	} else if (res > 0) {
 		st->rx_bytes += (uint64_t)res;
+		st->active_ms = engine_now_ms();
 		d->off = 0;
 		d->len = (size_t)res;
 		down_send(st);

@@ -47,7 +47,7 @@ ok $? "a connection over iWARP works"
 until_true 10 grep -q hello "$RIG_DIR/client2.log"
 ok $? "and one to a program without the library"
 has "streams --json, iwarp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'iwarp'])" | keys)" \
-	"id age_ms tx_bytes rx_bytes $conn $counts"
+	"id age_ms idle_ms tx_bytes rx_bytes $conn $counts"
 has "streams --json, tcp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'tcp'])" | keys)" "$conn"
 is "$(host_ctl 1 -j streams | json "[(r['pid'], r['tx_bytes'], r['rx_bytes'], r['peer']) for r in d if r['transport'] == 'iwarp']")" \
 	"[($c1, 6, 6, '10.77.0.2:7001')]" "pid, octets and peer are right"
