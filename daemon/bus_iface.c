@@ -10,6 +10,7 @@
 #include "cm.h"
 #include "conf.h"
 #include "engine.h"
+#include "ipsec.h"
 #include "rnic.h"
 #include "stream.h"
 
@@ -47,6 +48,8 @@ static void tally_peer(void *arg, const struct peer_info *i)
 	((struct tally *)arg)->peers += i->state == IW_PEER_POSITIVE;
 }
 
+static const char *const ipsec_names[] = { [IPSEC_OFF] = "off", [IPSEC_ON] = "on", [IPSEC_UNREADABLE] = "unreadable" };
+
 static void put_status(struct bus_out *o)
 {
 	struct tally t = { 0 };
@@ -82,6 +85,8 @@ static void put_status(struct bus_out *o)
 	}
 	put(o, "tx_bytes", "t", t.tx);
 	put(o, "rx_bytes", "t", t.rx);
+	put(o, "require_ipsec", "s", ipsec_names[ipsec_state()]);
+	put(o, "ipsec_policies", "u", ipsec_policies());
 	put(o, "crc", "b", (int)conf.crc);
 	put(o, "markers", "b", (int)conf.markers);
 	put(o, "large_fpdu", "b", (int)conf.large_fpdu);
@@ -174,13 +179,13 @@ int bus_answer(sd_bus_message *m, const struct bus_caller *who)
 		return method_short(m, "{sv}", put_status);
 	if (!strcmp(member, "Reasons"))
 		return method_short(m, "a{sv}", put_reasons);
+	if (!strcmp(member, "Close") || !strcmp(member, "CloseIdle"))
+		return bus_close(m, who);
 	return bus_list(m, who);
 }
 
 const sd_bus_vtable bus_vtable[] = {
 	SD_BUS_VTABLE_START(0),
-	if (!strcmp(member, "Close") || !strcmp(member, "CloseIdle"))
-		return bus_close(m, who);
 	SD_BUS_METHOD_WITH_ARGS("Status", SD_BUS_NO_ARGS, SD_BUS_RESULT("a{sv}", status), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Streams", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Plain", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", connections), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
@@ -190,8 +195,8 @@ const sd_bus_vtable bus_vtable[] = {
 	SD_BUS_METHOD_WITH_ARGS("Listeners", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", listeners), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Check", SD_BUS_ARGS("s", host, "q", port), SD_BUS_RESULT("b", ok, "s", text), bus_method,
 				SD_BUS_VTABLE_UNPRIVILEGED),
-	SD_BUS_VTABLE_END
-};
 	SD_BUS_METHOD_WITH_ARGS("Close", SD_BUS_ARGS("as", ids), SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("CloseIdle", SD_BUS_ARGS("t", idle_ms, "x", uid), SD_BUS_RESULT("aa{sv}", streams), bus_method,
 				SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_VTABLE_END
+};

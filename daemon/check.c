@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ipsec.h"
 #include "session_priv.h"
 
 struct check {
 	struct sess_ask ask;
 	struct iw_addr dst;
+	uint8_t local[16];		/* of the session */
 	void (*done)(void *arg, bool ok, const char *text);
 	void *arg;
 	uint64_t started;
@@ -63,6 +65,23 @@ static void shunned_step(struct check *k)
 	conclude(k, reason);
 }
 
+/* As far as it can be told without the port that a connection will have. */
+static bool ipsec_step(struct check *k, const uint8_t local[16])
+{
+	struct tuple t = { .peer = k->dst };
+
+	if (!conf.require_ipsec)
+		return true;
+	memcpy(t.local.ip, local, 16);
+	if (ipsec_state() == IPSEC_UNREADABLE)
+		step(k, "require_ipsec is set, and the IPsec policies of this kernel cannot be read; see the journal.");
+	else if (ipsec_check(&t))
+		step(k, "require_ipsec is set, and no IPsec policy asks for ESP between %s and %s in both directions.", ip_text(local), addr_text(&k->dst));
+	else
+		step(k, "IPsec policies ask for ESP between %s and %s in both directions.", ip_text(local), addr_text(&k->dst));
+	return !ipsec_check(&t);
+}
+
 /* The session as it is now: what we could do, and what the other daemon could. */
 static bool session_step(struct check *k, enum iw_reason reason)
 {
@@ -75,6 +94,7 @@ static bool session_step(struct check *k, enum iw_reason reason)
 		     (unsigned long long)(engine_now_ms() - k->started), iw_reason_name(reason));
 		return false;
 	}
+	memcpy(k->local, s->local, 16);
 	step(k, "Its daemon answers at port %u: MPA and version %u are agreed, it took %u ms from %s.", conf.control_port, IW_SM_VERSION,
 	     s->took_ms, ip_text(s->local));
 	if (reason == IW_REASON_PEER_UNTRUSTED)
@@ -97,7 +117,9 @@ static void answered(struct sess_ask *q, bool yes, enum iw_reason reason)
 		return;
 	}
 	listener_step(k, yes);
-	if (yes)
+	if (!ipsec_step(k, k->local))
+		conclude(k, IW_REASON_NO_IPSEC);
+	else if (yes)
 		shunned_step(k);
 	else
 		conclude(k, reason);

@@ -8,6 +8,7 @@
 
 #include "closing.h"
 #include "cm_priv.h"
+#include "ipsec.h"
 
 #define STUCK_MS 1000u
 #define POLL_MS 2u	/* intents are counters in shared memory: nobody tells when one ends */
@@ -282,6 +283,9 @@ static enum iw_reason server_check(struct server_claim *s)
 		return reason;
 	if (sock_name(s->tcp, &s->t.local, false) || sock_name(s->tcp, &s->t.peer, true))
 		return IW_REASON_NOT_STREAM;
+	reason = ipsec_check(&s->t);
+	if (reason)
+		return reason;
 	/* octets have come or gone: the client does not hold back, so it did not offer */
 	return sock_state(s->tcp) == TCP_ESTABLISHED && sock_unused(s->tcp) ? IW_REASON_ACCELERATED : IW_REASON_TUPLE_UNKNOWN;
 }
@@ -291,6 +295,7 @@ struct late_claim {
 	struct claim local;
 	struct sess_ask remote;
 	struct tuple t;
+	enum iw_reason reason;
 };
 
 static void late_local(struct claim *cl, struct offer *o, enum iw_reason reason)
@@ -305,11 +310,11 @@ static void late_remote(struct sess_ask *q, bool yes, enum iw_reason reason)
 	struct late_claim *l = container_of(q, struct late_claim, remote);
 
 	if (yes)
-		sess_confirm(&l->t, false, IW_REASON_NOT_MPA);
+		sess_confirm(&l->t, false, l->reason);
 	free(l);
 }
 
-static void claim_is_late(const struct tuple *t)
+static void claim_is_late(const struct tuple *t, enum iw_reason reason)
 {
 	struct late_claim *l = calloc(1, sizeof(*l));
 	struct peer *p = peer_find(t->peer.ip);
@@ -317,6 +322,7 @@ static void claim_is_late(const struct tuple *t)
 	if (!l)
 		return;
 	l->t = *t;
+	l->reason = reason;
 	if (addr_is_local(t->peer.ip)) {
 		l->local.t = tuple_mirror(t);
 		l->local.fn = late_local;
@@ -347,8 +353,8 @@ int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd)
 	s->owner = (struct stream_owner){ .pid = c->pid, .uid = c->uid, .fd = m->fd, .program = s->program };
 	reason = server_check(s);
 	if (reason) {
-		if (reason == IW_REASON_TUPLE_UNKNOWN)
-			claim_is_late(&s->t);
+		if (reason == IW_REASON_TUPLE_UNKNOWN || reason == IW_REASON_NO_IPSEC)
+			claim_is_late(&s->t, reason == IW_REASON_NO_IPSEC ? reason : IW_REASON_NOT_MPA);
 		server_plain(s, reason);
 		return 0;
 	}

@@ -8,6 +8,7 @@
 
 #include "closing.h"
 #include "cm_priv.h"
+#include "ipsec.h"
 
 #define PROMISE_MS 2000u
 
@@ -127,6 +128,9 @@ static enum iw_reason offer_check(struct offer *o, const struct iw_ctl_conn *m)
 	if (state != TCP_ESTABLISHED && state != TCP_SYN_SENT)
 		return IW_REASON_NOT_STREAM;
 	reason = offer_names(o, m, state);
+	if (reason)
+		return reason;
+	reason = ipsec_check(&o->t);
 	if (reason)
 		return reason;
 	o->spoken_to = state == TCP_ESTABLISHED && !sock_unused(o->tcp);

@@ -47,6 +47,7 @@ static const struct key {
 	{ "max_cq_entries", K_UINT, F(max_cq_entries), 0, 1u << 30, "completion queue entries per user, 0 to 1G" },
 	{ "hide_stag_errors", K_BOOL, F(hide_stag_errors), 0, 0, "yes or no" },
 	{ "allow", K_PREFIX, 0, 0, 0, "up to 32 prefixes such as 192.0.2.0/24 or 2001:db8::/32, divided by blanks" },
+	{ "require_ipsec", K_BOOL, F(require_ipsec), 0, 0, "yes or no" },
 	{ "log_level", K_LEVEL, F(log_level), 0, 0, "err, warning, info or debug" },
 #undef F
 };

@@ -32,6 +32,7 @@ struct conf {
 	uint64_t max_memory;		/* per user octets, default 64 GiB */
 	unsigned int max_stags, max_reads, max_cq_entries;	/* per user: room for max_streams */
 	bool hide_stag_errors;		/* a peer cannot tell an STag of others from one that does not exist; default off */
+	bool require_ipsec;		/* connections to other hosts only where the kernel's policies ask for ESP; default off */
 	struct conf_prefix allow[32];	/* allow = prefix ... : who may use the control port; none = everybody */
 	unsigned int nallow;
 	int log_level;

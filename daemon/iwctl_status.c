@@ -3,6 +3,7 @@
 #include "iwctl.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *on(const json_t *o, const char *key)
 {
@@ -29,6 +30,17 @@ static void refusals(const json_t *s)
 	}
 }
 
+static void ipsec(const json_t *s)
+{
+	const char *state = iwctl_str(s, "require_ipsec", "off");
+
+	if (!strcmp(state, "on"))
+		printf("require_ipsec  on, %llu policies in and out\n", num(s, "ipsec_policies"));
+	else if (strcmp(state, "off"))
+		printf("require_ipsec  %sthe kernel's policies cannot be read: nothing to other hosts is accelerated%s\n", iwctl_colour(BAD),
+		       iwctl_colour(PLAIN));
+}
+
 int status_main(int argc, char **argv)
 {
 	char up[32], tx[16], rx[16], ring[16], threshold[16], mem[16];
@@ -46,6 +58,7 @@ int status_main(int argc, char **argv)
 	printf("settings       crc %s, markers %s, large FPDUs %s, ring %s, inline up to %llu, Read from %s\n", on(s, "crc"),
 	       on(s, "markers"), on(s, "large_fpdu"), iwctl_bytes(iwctl_num(s, "ring_size"), ring), num(s, "inline_max"),
 	       iwctl_num(s, "read_threshold") ? iwctl_bytes(iwctl_num(s, "read_threshold"), threshold) : "never");
+	ipsec(s);
 	printf("programs       %llu connected, %llu listeners\n", num(s, "programs"), num(s, "listeners"));
 	printf("peers          %llu with iwarpd\n", num(s, "peers"));
 	printf("streams        %llu iwarp, %llu local, %llu pending, %llu closing\n", num(s, "streams_iwarp"),

@@ -18,6 +18,7 @@
 #include "cm.h"
 #include "conf.h"
 #include "engine.h"
+#include "ipsec.h"
 #include "log.h"
 #include "notify.h"
 #include "prm.h"
@@ -277,8 +278,10 @@ static int start(void)
 
 	if (!ret)
 		ret = peers_start();
-	if (!ret)
+	if (!ret) {
+		ipsec_start();
 		ret = session_start();
+	}
 	if (!ret)
 		ret = ctl_start();
 	if (!ret)
@@ -329,6 +332,7 @@ int main(int argc, char **argv)
 	}
 	bus_stop();
 	ctl_stop();
+	ipsec_stop();
 	if (stream_count())	/* the kernel takes their sockets; nothing is worth walking through in user space */
 		_exit(ret ? 1 : 0);
 	engine_fini();

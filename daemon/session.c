@@ -10,6 +10,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "ipsec.h"
 #include "session_priv.h"
 
 #define IN_MAX		1024u	/* sessions that others dialled */
@@ -369,6 +370,8 @@ static enum iw_reason connect_reason(int err)
 	case ENOBUFS:
 	case EADDRNOTAVAIL:
 		return IW_REASON_RESOURCES;
+	case ENOKEY:
+		return IW_REASON_NO_IPSEC;
 	default:
 		return IW_REASON_PEER_UNREACHABLE;
 	}
@@ -428,7 +431,8 @@ static int dial_socket(struct sess *s, const uint8_t src[16])
 		return -errno;
 	if (!sock_name(s->fd, &from, false))
 		memcpy(s->local, from.ip, 16);
-	return 0;
+	/* only now our address and port are known; nothing but a SYN has gone out */
+	return ipsec_check(&(struct tuple){ .local = from, .peer = to }) ? -ENOKEY : 0;
 }
 
 void sess_dialled(struct sess *s)
@@ -523,6 +527,10 @@ static void port_new(int fd)
 		goto drop;
 	if (!conf_allowed(&conf, them.ip)) {
 		log_warn("control port: %s is not in 'allow'; closed", ip_text(them.ip));
+		goto drop;
+	}
+	if (ipsec_check(&(struct tuple){ .local = me, .peer = them })) {
+		log_warn("control port: no IPsec policy covers the connection from %s, and require_ipsec is set; closed", ip_text(them.ip));
 		goto drop;
 	}
 	p = peer_get(them.ip, them.scope_id);

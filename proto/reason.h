@@ -60,7 +60,7 @@ X(16, OPTION, "option", \
   "Nothing to do.") \
 X(17, PEER_REFUSED, "peer-refused", \
   "The other host's daemon does not serve this address or user.", \
-  "See 'allow' in iwarpd.conf of the other host.") \
+  "See 'allow' and 'require_ipsec' in iwarpd.conf of the other host.") \
 X(18, RESOURCES, "resources", \
   "The daemon ran out of memory or descriptors.", \
   "See the journal: journalctl -u iwarpd.") \
@@ -87,7 +87,10 @@ X(25, PEER_UNTRUSTED, "peer-untrusted", \
   "Open the control port (default 874/tcp) in both directions.") \
 X(26, DISABLED, "disabled", \
   "Acceleration is switched off by the environment or the configuration.", \
-  "Unset IWSOCK_DISABLE, or see iwarpd.conf.")
+  "Unset IWSOCK_DISABLE, or see iwarpd.conf.") \
+X(27, NO_IPSEC, "no-ipsec", \
+  "iwarpd.conf says require_ipsec, and no IPsec policy of the kernel asks for ESP on this connection in both directions.", \
+  "Set up IPsec between the two hosts; see 'ip xfrm policy' and the journal: journalctl -u iwarpd.")
 
 enum iw_reason {
 #define X(num, sym, name, sentence, advice) IW_REASON_##sym = (num),

@@ -24,7 +24,7 @@ counts="tx_sends rx_sends tx_writes rx_writes tx_immediates rx_immediates tx_rea
 
 has "status --json" "$(host_ctl 1 --json status | keys)" "version pid uid uptime_ms run_dir control_port system_bus programs listeners peers
 	streams_iwarp streams_local streams_pending streams_relay streams_closing plain stags tx_bytes rx_bytes crc markers large_fpdu ring_size
-	inline_max read_threshold"
+	inline_max read_threshold require_ipsec ipsec_policies"
 is "$(host_ctl 1 -j streams)" "[]" "streams --json of an idle daemon is an empty list"
 is "$(host_ctl 1 -j stags)" "[]" "and so is stags --json"
 has "reasons --json" "$(host_ctl 1 -j reasons | keys)" "reason reason_number as_client as_server sentence advice"

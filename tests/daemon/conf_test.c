@@ -51,10 +51,11 @@ static void every_key(void **state)
 	assert_int_equal(read_text("# comment\n\n run_dir = /run/x # why\ncontrol_port=4874\ntrust_high_port = yes\nanswer_timeout = 30\n"
 				   "claim_timeout = 300\nnegative_cache = 5\nstartup_timeout = 1000\nclose_timeout = 1000\ncrc = off\n"
 				   "large_fpdu = off\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
-				   "max_ord = 32\nmax_streams = 10\nmax_memory = 1G\nallow = 10.0.0.0/8, 2001:db8::/32\nlog_level = debug"), 0);
+				   "max_ord = 32\nrequire_ipsec = yes\nmax_streams = 10\nmax_memory = 1G\nallow = 10.0.0.0/8, 2001:db8::/32\nlog_level = debug"), 0);
 	assert_string_equal(c.rundir, "/run/x");
 	assert_int_equal(c.control_port, 4874);
 	assert_true(c.accept_high_port);
+	assert_true(c.require_ipsec);
 	assert_int_equal(c.answer_timeout, 30);
 	assert_int_equal(c.claim_timeout, 300);
 	assert_int_equal(c.negative_ttl, 5);
