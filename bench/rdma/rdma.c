@@ -206,11 +206,29 @@ static void enter(const char *netns)
 	close(fd);
 }
 
+/* Each end on a processor of its own, where there are two: on a busy machine the scheduler may put both on one for a while. */
+static void pin(unsigned int end)
+{
+	cpu_set_t have, one;
+
+	if (sched_getaffinity(0, sizeof(have), &have) || CPU_COUNT(&have) < 2)
+		return;
+	for (int i = 0; i < CPU_SETSIZE; i++) {
+		if (!CPU_ISSET(i, &have) || end--)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(i, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
+
 static _Noreturn void server(const char *netns, struct sockaddr_in a, int port_fd)
 {
 	int ret;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin(1);
 	enter(netns);
 	ret = b.p->listen(&a);
 	if (!ret && write(port_fd, &a.sin_port, sizeof(a.sin_port)) != sizeof(a.sin_port))
@@ -239,6 +257,7 @@ static int run(const char *from, const char *to, struct sockaddr_in *a, const st
 		server(to, *a, p[1]);
 	}
 	close(p[1]);
+	pin(0);
 	if (read(p[0], &a->sin_port, sizeof(a->sin_port)) != sizeof(a->sin_port))
 		die("server", ECHILD);
 	enter(from);
