@@ -6,8 +6,8 @@ rig_need tshark dumpcap python3
 PY=$(python3 -c 'import sys; print(sys.executable)')
 NET=$RIG_TESTS/apps/net.py
 
-# RPC over RDMA and SMB Direct guess that any Send is theirs
-shark() { tshark --disable-protocol rpcordma --disable-protocol smb_direct -r "$pcap" "$@" 2>/dev/null; }
+# RPC over RDMA and SMB Direct guess that any Send is theirs. TCP may retransmit, and packets overtake each other between two CPUs.
+shark() { tshark -o tcp.reassemble_out_of_order:TRUE --disable-protocol rpcordma --disable-protocol smb_direct -r "$pcap" "$@" 2>/dev/null; }
 opcodes() { shark -Y iwarp_ddp_rdmap -T fields -e iwarp_rdma.opcode | tr ',' '\n' | sort | uniq -c; }
 has_op() { # OPCODE NAME
 	local n
@@ -15,10 +15,12 @@ has_op() { # OPCODE NAME
 	at_least "${n:-0}" 1 "$title: $2"
 }
 
-run() {
-	title=$1 pcap=$RIG_DIR/$2.pcap
+connections() { shark -Y "$1" -T fields -e tcp.stream | sort -u | wc -l; }
+
+traffic() {
+	local server
 	rig_capture 1 "$pcap"
-	ok $? "$title: capturing" || return
+	ok $? "$title: capturing" || { sed 's/^/# /' "$RIG_DIR/dumpcap.log"; return; }
 	host_bg_iw 1 server.log "$PY" "$NET" smtp-server :: 7025
 	server=$!
 	host_port 1 7025
@@ -31,12 +33,25 @@ run() {
 	ok $? "$title: large messages" || tail -n 3 "$RIG_DIR/bulk.out" | sed 's/^/# /'
 	counts_end "$title" 4
 	host_end $server
-	until_true 5 no_streams 1
+	until_true 30 no_streams 1
+	ok $? "$title: the streams end"
 	rig_capture_stop
+}
 
-	is "$(shark -Y 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM"' | wc -l)" 4 "$title: an MPA Request with our private data on each connection"
-	is "$(shark -Y 'iwarp_mpa.rep && iwarp_mpa.privatedata contains "RSTM"' | wc -l)" 4 "$title: and an MPA Reply"
-	is "$(shark -Y 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM" && tcp.srcport == 874' | wc -l)" 0 "$title: on the application's own ports"
+run() {
+	local i missing
+	title=$1 pcap=$RIG_DIR/$2.pcap
+	# what tshark says of half a capture means nothing, and an overloaded machine may lose packets of it
+	for i in 1 2 3; do
+		traffic
+		missing=$(rig_captured 2>&1) && break
+		diag "$title: capture $i is not complete: $missing"
+	done
+	is "$missing" "" "$title: the capture is complete" || return
+
+	is "$(connections 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM"')" 4 "$title: an MPA Request with our private data on each connection"
+	is "$(connections 'iwarp_mpa.rep && iwarp_mpa.privatedata contains "RSTM"')" 4 "$title: and an MPA Reply"
+	is "$(connections 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM" && tcp.srcport == 874')" 0 "$title: on the application's own ports"
 	ops=$(opcodes)
 	has_op 0x00 "RDMA Writes"
 	has_op 0x01 "RDMA Read Requests"
@@ -50,7 +65,7 @@ run() {
 	crcs=$(shark -Y iwarp_mpa.fpdu -V | grep 'CRC check' | sed 's/.*(\(.*\))/\1/' | sort | uniq -c)
 	is "$(grep -vc 'Good CRC32' <<<"$crcs")" 0 "$title: every CRC is good" || diag "$crcs"
 	at_least "$(awk '/Good CRC32/ { print $1 }' <<<"$crcs")" 50 "$title: CRCs checked"
-	is "$(shark -Y 'tcp.analysis.lost_segment' | wc -l)" 0 "$title: the capture is complete"
+	diag "$title: retransmitted or out of order: $(shark -Y 'tcp.analysis.retransmission || tcp.analysis.out_of_order' | wc -l) packets"
 }
 
 # Whether a large write is read by the peer or written to it depends on how much of it is there at once: make it certain.

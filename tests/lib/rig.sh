@@ -170,18 +170,53 @@ daemon_kill9() {
 	return 0
 }
 
-# rig_capture HOST FILE: capture eth0; rig_capture_stop ends it
+# rig_capture HOST FILE: capture eth0; rig_capture_stop ends it; rig_captured says whether it is complete
 rig_capture() {
-	local h=$1 file=$2
-	host_bg "$h" dumpcap.log dumpcap -q -P -i eth0 -B 64 -w "$file"
+	RIG_CAPTURE_HOST=$1 RIG_CAPTURE_FILE=$2
+	rm -f "$RIG_DIR/dumpcap.log" "$2"
+	host_bg "$1" dumpcap.log dumpcap -q -P -i eth0 -B 64 -w "$2"
 	RIG_CAPTURE=$!
-	until_true 10 rig_capturing "$file"
+	until_true 30 rig_capturing
 }
-rig_capturing() { grep -q 'Capturing\|File:' "$RIG_DIR/dumpcap.log" && [ -s "$1" ]; }
+rig_capturing() { grep -q 'Capturing\|File:' "$RIG_DIR/dumpcap.log" && [ -s "$RIG_CAPTURE_FILE" ]; }
+# dumpcap does not look at what is still in the kernel's buffer when it is told to end, so the last thing in it is a mark of ours.
 rig_capture_stop() {
+	local mark="end of capture $RANDOM$RANDOM"
+	host_exec "$RIG_CAPTURE_HOST" python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("eth0", 0))
+s.send(b"\xff" * 6 + bytes(6) + b"\x88\xb5" + sys.argv[1].encode().ljust(46))' "$mark"
+	until_true 30 grep -qa "$mark" "$RIG_CAPTURE_FILE" || diag "dumpcap does not get to the end"
 	kill -INT "$RIG_CAPTURE" 2>/dev/null
-	until_true 10 rig_gone "$RIG_CAPTURE"
+	until_true 30 rig_gone "$RIG_CAPTURE" || kill -9 "$RIG_CAPTURE"
 	wait "$RIG_CAPTURE" 2>/dev/null
+}
+# Dropped nothing, by the kernel's own count, and has every octet of every TCP connection up to the last that was acknowledged.
+# Says what is missing.
+rig_captured() {
+	grep -q 'received/dropped.*: [0-9]*/0 ' "$RIG_DIR/dumpcap.log" || { grep received/dropped "$RIG_DIR/dumpcap.log" || echo "no statistics of dumpcap"; return 1; }
+	tshark -r "$RIG_CAPTURE_FILE" -Y tcp -T fields -E occurrence=f -e tcp.stream -e tcp.srcport -e tcp.seq -e tcp.len -e tcp.flags.syn \
+		-e tcp.flags.fin -e tcp.ack 2>/dev/null | python3 -c '
+import sys
+have, acked = {}, {}
+for line in sys.stdin:
+    stream, port, seq, n, syn, fin, ack = (int(x or 0, 0) for x in line[:-1].replace("True", "1").replace("False", "0").split("\t"))
+    have.setdefault(stream, {}).setdefault(port, []).append((seq, seq + n + syn + fin))
+    acked[stream, port] = max(ack, acked.get((stream, port), 0))
+bad = not have and ["no TCP connection"] or []
+for stream, ways in have.items():
+    for port, parts in ways.items():
+        at = min(parts)[0]
+        for a, b in sorted(parts):
+            if a > at:
+                bad.append("connection %d, port %d: nothing from %d to %d" % (stream, port, at, a))
+            at = max(at, b)
+        last = max((acked[stream, p] for p in ways if p != port), default=0)
+        if last > at:
+            bad.append("connection %d, port %d: ends at %d, acknowledged to %d" % (stream, port, at, last))
+print("\n".join(bad[:5]), end="")
+sys.exit(bool(bad))'
 }
 
 # json EXPRESSION: evaluates a Python expression over d, the JSON document on standard input
