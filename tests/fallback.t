@@ -6,8 +6,9 @@ PY=$(python3 -c 'import sys; print(sys.executable)') || skip_all "needs python3"
 export PYTHONDONTWRITEBYTECODE=1
 NET=$RIG_TESTS/apps/net.py
 A=$(host_addr 1)
-BOUND=${IW_DELAY_BOUND_MS:-1000}	# far above answer_timeout, since the machine may be busy; far below any time-out of TCP
-RIG_DAEMON_OPTS=''
+BOUND=${IW_DELAY_BOUND_MS:-1000}	# far below any time-out of TCP, and no more than the longest answer_timeout
+# Which reason is shown must not depend on how soon a busy machine answers. The default is for what has no answer, see below.
+RIG_DAEMON_OPTS='-o answer_timeout=1000'
 port=7200
 
 # count HOST REASON client|server
@@ -15,21 +16,50 @@ count() { host_ctl "$1" reasons --json | json "sum(r['as_$3'] for r in d if r['r
 # grew HOST REASON SIDE BEFORE: there is one more than before
 grew() { [ "$(count "$1" "$2" "$3")" -gt "$4" ]; }
 
-# try NAME SERVER-EXEC CLIENT-EXEC FIRST CLIENT-REASON SERVER-REASON: reasons "-" are not looked at
-try() {
+# attempt NAME SERVER-EXEC CLIENT-EXEC FIRST CLIENT-REASON SERVER-REASON: one connection; how long it took in $ms
+attempt() {
 	local name=$1 sx=$2 cx=$3 first=$4 cr=$5 sr=$6 got c0 s0 pid
 	port=$((port + 1))
+	ms=
 	[ "$cr" = - ] || c0=$(count 2 "$cr" client)
 	[ "$sr" = - ] || s0=$(count 1 "$sr" server)
 	"$sx" 1 server.log "$PY" "$NET" pong-server "$A" $port "$first"
 	pid=$!
 	host_port 1 $port || { fail "$name: the server starts"; sed 's/^/# /' "$RIG_DIR/server.log"; return; }
-	got=$("$cx" 2 timeout 30 "$PY" "$NET" pong-client "$A" $port "$first" 2>&1)
+	got=$("$cx" 2 timeout 60 "$PY" "$NET" pong-client "$A" $port "$first" 2>&1)
 	is "${got% *}" ok "$name: all octets come back"
-	at_most "${got##* }" "$BOUND" "$name: no delay, ms"
+	ms=${got##* }
 	[ "$cr" = - ] || { grew 2 "$cr" client "$c0"; ok $? "$name: the client's reason is $cr" || diag "client host has: $(plain_reasons 2)"; }
 	[ "$sr" = - ] || { grew 1 "$sr" server "$s0"; ok $? "$name: the server's reason is $sr" || diag "server host has: $(plain_reasons 1)"; }
 	host_end $pid
+}
+# in_time NAME LIMIT [command ...]: what just took $ms, begun with idle_begin, was in time. Time says nothing on a machine without
+# idle CPU: then the command, which sets $ms, is tried again, at most five times.
+in_time() {
+	local name=$1 limit=$2 i
+	shift 2
+	for i in 1 2 3 4 5; do
+		[ "${ms:-99999}" -gt "$limit" ] 2>/dev/null && idle_less 50 || break
+		diag "$name: $ms ms on a machine without idle CPU, again"
+		idle_begin
+		"$@"
+	done
+	at_most "${ms:-99999}" "$limit" "$name: no delay, ms"
+}
+# try, as attempt. FRESH is what brings back the state in which it began.
+try() {
+	idle_begin
+	attempt "$@"
+	in_time "$1" "$BOUND" again "$@"
+}
+FRESH=
+again() {
+	$FRESH
+	attempt "$@"
+}
+restart() {
+	daemon_stop 2
+	daemon_start 2
 }
 
 rig_up 2
@@ -65,7 +95,7 @@ host_port 1 $port
 host_bg_iw 2 client.log "$PY" "$NET" pong-client "$A" $port 0 "$RIG_DIR/hold"
 client=$!
 row() { [ "$(stream_count 2 "r['pid'] == $client and r['transport'] == 'tcp' and r['reason'] == 'listener-not-registered'")" = 1 ]; }
-until_true 5 row
+until_true 30 row
 ok $? "an open plain connection: iwctl streams shows transport and reason" || host_ctl 2 streams | sed 's/^/# /'
 host_ctl 2 why "$client" >"$RIG_DIR/why" 2>&1
 grep -q 'LD_PRELOAD' "$RIG_DIR/why"
@@ -74,15 +104,17 @@ ok $? "iwctl why explains it and says what to do" || sed 's/^/# /' "$RIG_DIR/why
 wait $client
 is "$(sed 's/ .*//' "$RIG_DIR/client.log")" ok "its octets came back"
 row_gone() { [ "$(stream_count 2 "r['pid'] == $client")" = 0 ]; }
-until_true 5 row_gone
+until_true 30 row_gone
 ok $? "it goes from iwctl streams when it ends"
 host_end $pid
 
 # Nobody who has the library accepts: the listener is registered, but a stranger inherited it.
-inherit() { # NAME FIRST CLIENT-REASON ORDERS...
-	local name=$1 first=$2 cr=$3 got c0 pid client order
+# $ms counts from the first order: until then the server is meant to wait.
+inherit_attempt() { # NAME FIRST CLIENT-REASON ORDERS...
+	local name=$1 first=$2 cr=$3 got c0 pid client order t
 	shift 3
 	port=$((port + 1))
+	ms=
 	c0=$(count 2 "$cr" client)
 	rm -f "$RIG_DIR/orders"
 	mkfifo "$RIG_DIR/orders"
@@ -90,22 +122,28 @@ inherit() { # NAME FIRST CLIENT-REASON ORDERS...
 	pid=$!
 	exec 9>"$RIG_DIR/orders"
 	host_port 1 $port || { fail "$name: the server starts"; sed 's/^/# /' "$RIG_DIR/server.log"; return; }
-	host_bg_iw 2 client.log timeout 30 "$PY" "$NET" pong-client "$A" $port "$first"
+	host_bg_iw 2 client.log timeout 60 "$PY" "$NET" pong-client "$A" $port "$first"
 	client=$!
 	held() { [ "$(stream_count 2 "r['state'] in ('held', 'relay')")" -ge 1 ]; }
-	until_true 5 held
+	until_true 30 held
 	ok $? "$name: the connection is held or handed back" || host_ctl 2 streams | sed 's/^/# /'
+	t=$(now_ms)
 	for order; do
 		echo "$order" >&9
 	done
 	exec 9>&-
 	wait $client
+	ms=$(($(now_ms) - t))
 	got=$(cat "$RIG_DIR/client.log")
 	is "${got% *}" ok "$name: all octets come back"
-	at_most "${got##* }" $((BOUND + 300)) "$name: no delay, ms"
-	until_true 2 grew 2 "$cr" client "$c0"
+	until_true 30 grew 2 "$cr" client "$c0"
 	ok $? "$name: the client's reason is $cr" || diag "client host has: $(plain_reasons 2)"
 	host_end $pid
+}
+inherit() {
+	idle_begin
+	inherit_attempt "$@"
+	in_time "$1" $((BOUND + 300)) inherit_attempt "$@"
 }
 inherit "server inherited the listener without the library" 0 unclaimed go
 inherit "the claim never comes, and the server speaks first" 1 not-mpa go
@@ -125,10 +163,10 @@ mkfifo "$RIG_DIR/orders"
 host_bg_iw 1 server.log "$PY" "$RIG_DIR/slow.py" "$RIG_TESTS/apps" "$A" $port "$RIG_DIR/orders"
 pid=$!
 host_port 1 $port
-host_bg_iw 2 client.log timeout 30 "$PY" "$NET" pong-client "$A" $port
+host_bg_iw 2 client.log timeout 60 "$PY" "$NET" pong-client "$A" $port
 client=$!
 relayed() { [ "$(stream_count 2 "r['state'] == 'relay' and r['reason'] == 'unclaimed'")" = 1 ]; }
-until_true 5 relayed
+until_true 30 relayed
 ok $? "a slow server: the client's octets are handed back as plain TCP" || host_ctl 2 streams | sed 's/^/# /'
 s0=$(count 1 tuple-unknown server)
 : >"$RIG_DIR/orders"
@@ -150,7 +188,9 @@ RIG_OPTS=()
 daemon_start 2
 
 # No daemon at the server's host: its control port refuses.
+FRESH=restart
 try "no daemon at the peer" host_bg_iw host_exec_iw 0 peer-no-iwarp -
+FRESH=
 try "no daemon at the peer, the next connection" host_bg_iw host_exec_iw 1 peer-no-iwarp -
 # No daemon at the client's host.
 daemon_stop 2
@@ -165,7 +205,8 @@ daemon_stop 1
 try "no daemon at all" host_bg_iw host_exec_iw 0 - -
 try "no daemon at all, server first" host_bg_iw host_exec_iw 1 - -
 
-# Packets to the control port vanish.
+# Packets to the control port vanish: there is no answer, and the default says how long we wait for one.
+RIG_DAEMON_OPTS=
 daemon_start 1
 daemon_start 2
 vanish() {
@@ -175,7 +216,9 @@ vanish() {
 		ip -n "$ns" rule del pref 0 lookup local
 }
 if vanish 2>/dev/null; then
+	FRESH=restart
 	try "packets to the control port vanish" host_bg_iw host_exec_iw 0 peer-unreachable -
+	FRESH=
 	try "packets to the control port vanish, the next connection" host_bg_iw host_exec_iw 1 peer-unreachable -
 else
 	skip "packets to the control port vanish" "no policy routing"

@@ -49,3 +49,11 @@ until_true() {
 		sleep 0.02
 	done
 }
+# idle_begin; idle_less PERCENT: since then, the CPUs were idle for less than that
+cpu_times() { awk '/^cpu / { for (i = 2; i <= 9; i++) s += $i; print $5 + $6, s; exit }' /proc/stat; }
+idle_begin() { read -r IDLE0 TIMES0 <<<"$(cpu_times)"; }
+idle_less() {
+	local idle all
+	read -r idle all <<<"$(cpu_times)"
+	[ $(((idle - IDLE0) * 100)) -lt $(((all - TIMES0) * $1)) ]
+}
