@@ -8,6 +8,18 @@ export PYTHONDONTWRITEBYTECODE=1 IW_TOP=${IW_TOP:-$RIG_TESTS/..}
 ATTACKS=$RIG_TESTS/attacks
 case $IW_BUILD in *address*) export IW_SAN=1 ;; esac
 
+# pauses NAME LIMIT LOG CONTROL-LOG: how long a pulse stood still at most, beside one on plain TCP that shares only the machine with it
+pauses() {
+	local n worst control
+	read -r _ n worst <<<"$(tail -n 1 "$RIG_DIR/$3")"
+	read -r _ _ control <<<"$(tail -n 1 "$RIG_DIR/$4")"
+	at_least "${n:-0}" 100 "$1: answers"
+	at_most "${worst:-99999}" $(($2 + 5 * ${control:-0})) "$1: longest pause, ms (plain TCP: ${control:-?})"
+}
+beats() { awk '/^beat/ { n = $2 } END { print n + 0 }' "$RIG_DIR/$1"; }
+# beating LOG BEATS: it went on since
+beating() { [ "$(beats "$1")" -ge $(($2 + 100)) ]; }
+
 # play cmd...: its lines "ok - name" and "not ok - name" become tests
 play() {
 	local line end=0
@@ -54,14 +66,23 @@ if [ -n "$OTHERS" ]; then
 	host_bg_iw 1 server2.log setpriv --reuid $NOBODY --regid $NOBODY --clear-groups "$PY" "$ATTACKS/app.py" server "$A" 7301
 	host_port 1 7301
 fi
-mkfifo "$RIG_DIR/stop"
+mkfifo "$RIG_DIR/stop" "$RIG_DIR/stopc"
+host_bg 1 serverc.log "$PY" "$ATTACKS/app.py" server "$A" 7390
+host_port 1 7390
+control() { # HOST's pulse on plain TCP; file 5 ends it
+	nsenter --net="$(host_ns 3)" "$PY" "$ATTACKS/app.py" pulse "$A" 7390 <"$RIG_DIR/stopc" >"$RIG_DIR/control.log" 2>&1 &
+	control=$!
+	RIG_PIDS+=($control)
+	exec 5>"$RIG_DIR/stopc"
+}
+control
 # a good client of another host, all the time
 nsenter --net="$(host_ns 3)" env IWSOCK_RUNDIR="$(host_dir 3)" LD_PRELOAD="$RIG_LIB" \
 	"$PY" "$ATTACKS/app.py" pulse "$A" 7300 <"$RIG_DIR/stop" >"$RIG_DIR/pulse.log" 2>&1 &
 pulse=$!
 RIG_PIDS+=($pulse)
 exec 8>"$RIG_DIR/stop"
-until_true 10 grep -q up "$RIG_DIR/pulse.log"
+until_true 20 grep -q up "$RIG_DIR/pulse.log"
 is "$(accel_count 3 client)" 1 "the good client is accelerated"
 play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log" $([ -z "$OTHERS" ] || echo 7301)
 rig_gone "$(daemon_pid 1)"
@@ -69,15 +90,13 @@ is $? 1 "the daemon lives"
 ! grep -q "was still registered" "$RIG_DIR"/iwarpd.*.log
 ok $? "no STag outlives its memory"
 c0=$(accel_count 3 client)
-got=$(host_exec_iw 3 timeout 60 "$PY" "$ATTACKS/app.py" hold "$A" 7300 5 </dev/null)
+got=$(host_exec_iw 3 timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 5 </dev/null)
 is "$got" "held 5 failed 0
 all still there" "new connections of the good host are served"
 is $(($(accel_count 3 client) - c0)) 5 "and accelerated"
-exec 8>&-
-wait $pulse
-read -r _ n worst <<<"$(tail -n 1 "$RIG_DIR/pulse.log")"
-at_least "${n:-0}" 100 "the good client's stream went on: answers"
-at_most "${worst:-99999}" 5000 "the good client's stream went on: longest pause, ms"
+exec 8>&- 5>&-
+wait $pulse $control
+pauses "the good client's stream went on" 5000 pulse.log control.log
 
 # ---- on the way ----
 
@@ -87,7 +106,7 @@ daemon_stop 3 && daemon_start 3
 for h in 1 3; do
 	ip -n "$(basename "$(host_ns $h)")" route change 10.77.0.0/24 dev eth0 mtu lock 256
 done
-is "$(host_exec_iw 3 timeout 60 "$PY" "$ATTACKS/app.py" bulk "$A" 7300 200000 2>&1)" "bulk 200000" "N7: a path MTU of 256 octets: all octets there and back"
+is "$(host_exec_iw 3 timeout 300 "$PY" "$ATTACKS/app.py" bulk "$A" 7300 200000 2>&1)" "bulk 200000" "N7: a path MTU of 256 octets: all octets there and back"
 is "$(accel_count 3 client)" 1 "N7: over iWARP"
 for h in 1 3; do
 	ip -n "$(basename "$(host_ns $h)")" route change 10.77.0.0/24 dev eth0
@@ -171,7 +190,7 @@ for i in 1 2 3 4 5 6 7 8; do
 	until_true 30 grep -q "^held 5 failed 0" "$RIG_DIR/p$i.log" || diag "$(cat "$RIG_DIR/p$i.log")"
 done
 is "$(uid_count $NOBODY) $(uid_quota $NOBODY)" "24 16" "L2: eight processes share one quota"
-got=$(as 3 $OTHER timeout 60 "$PY" "$ATTACKS/app.py" hold "$A" 7300 3 </dev/null)
+got=$(as 3 $OTHER timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 3 </dev/null)
 is "$got" "held 3 failed 0
 all still there" "L2: the ninth, of another user, is served"
 is "$(uid_quota $OTHER)" 0 "L2: without being told of a quota"
@@ -187,20 +206,22 @@ as 3 $OTHER "$PY" "$ATTACKS/app.py" pulse "$A" 7302 <"$RIG_DIR/stop2" >"$RIG_DIR
 pulse=$!
 RIG_PIDS+=($pulse)
 exec 6>"$RIG_DIR/stop2"
+control
 as 3 $NOBODY "$PY" "$ATTACKS/app.py" deaf "$A" 7300 40 <"$RIG_DIR/deaf" >"$RIG_DIR/deaf.log" 2>&1 &
 RIG_PIDS+=($!)
 exec 7>"$RIG_DIR/deaf"
 until_true 20 grep -q "^deaf 40" "$RIG_DIR/deaf.log"
 ok $? "SEC-P06: 40 streams of one user are flooded and never read"
 # L4: and a program of the same user scribbles over all it shares with the daemon
-got=$(as 3 $NOBODY timeout 60 "$PY" "$ATTACKS/app.py" scribble "$A" 7300 "$([ "${IW_LONG-}" = 1 ] && echo 3600 || echo 2)" 2>&1)
+got=$(as 3 $NOBODY timeout 300 "$PY" "$ATTACKS/app.py" scribble "$A" 7300 "$([ "${IW_LONG-}" = 1 ] && echo 3600 || echo 2)" 2>&1)
 like() { case $1 in $2) pass "$3" ;; *) fail "$3"; diag "$1" ;; esac; }
 like "$got" "scribbled [1-9]* areas [1-9]*" "L4: shared memory scribbled over: $got"
-exec 6>&- 7>&-
-wait $pulse
-read -r _ n worst <<<"$(tail -n 1 "$RIG_DIR/pulse2.log")"
-at_least "${n:-0}" 100 "SEC-P06, L4: the other user's stream went on: answers"
-at_most "${worst:-99999}" 2000 "SEC-P06, L4: the other user's stream went on: longest pause, ms"
+n=$(beats pulse2.log)
+until_true 20 beating pulse2.log "$n"
+ok $? "SEC-P06, L4: the other user's stream goes on all the while"
+exec 6>&- 5>&- 7>&-
+wait $pulse $control
+pauses "SEC-P06, L4: the other user's stream went on" 2000 pulse2.log control.log
 rig_gone "$(daemon_pid 3)"
 is $? 1 "L4: the daemon lives"
 

@@ -18,7 +18,7 @@ sock() {
 	env IW_TEST_HELPER="$IW_BUILD/tests/lib" IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 2)" \
 		IW_TEST_EXPECT=accelerated IW_TEST_ADDR4="$A" IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_PRELOAD_CLIENT="$lib" \
 		IW_TEST_RUNDIR_SERVER="$(host_dir 1)" IW_TEST_RUNDIR_CLIENT="$(host_dir 2)" "$@" \
-		timeout 60 "$IW_BUILD/tests/sock/$prog" >"$RIG_DIR/sock.out" 2>&1
+		timeout 300 "$IW_BUILD/tests/sock/$prog" >"$RIG_DIR/sock.out" 2>&1
 }
 sock_ok() {
 	local name=$1
@@ -26,7 +26,7 @@ sock_ok() {
 	sock "$@"
 	ok $? "$name" || tail -n 4 "$RIG_DIR/sock.out" | sed 's/^/# /'
 }
-pong() { host_exec_iw 2 timeout 20 "$PY" "$NET" pong-client "$A" "$1" 2>&1; }
+pong() { host_exec_iw 2 timeout 60 "$PY" "$NET" pong-client "$A" "$1" 2>&1; }
 
 rig_up 2
 # ---- programs that end in every way leave nothing in the daemons ----
@@ -97,12 +97,17 @@ accelerated_again() {
 for h in 1 2; do
 	daemon_kill9 $h
 	for i in 1 2 3; do
-		got=$(pong 7301)
-		is "${got% *}" ok "iwarpd of host $h killed: connection $i works as plain TCP"
+		for again in 1 2 3 4 5; do
+			idle_begin
+			got=$(pong 7301)
+			is "${got% *}" ok "iwarpd of host $h killed: connection $i works as plain TCP"
+			# without idle CPU the time says nothing
+			[ "${got##* }" -gt 1500 ] 2>/dev/null && idle_less 50 && diag "${got##* } ms on a machine without idle CPU" || break
+		done
 		at_most "${got##* }" 1500 "iwarpd of host $h killed: connection $i, ms"
 	done
 	daemon_start $h
-	until_true 15 accelerated_again
+	until_true 15 accelerated_again	# with the factor, longer than negative_cache
 	ok $? "iwarpd of host $h restarted: connections are accelerated again, the server's program went on" ||
 		{ diag "client host: $(plain_reasons 2)"; diag "server host: $(plain_reasons 1)"; host_ctl 2 peers | sed 's/^/# /'; }
 done
@@ -118,7 +123,7 @@ done
 # ---- a pair on one host does not need the daemon ----
 env IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 1)" IW_TEST_EXPECT=accelerated \
 	IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_SERVER="$(host_dir 1)" \
-	IW_TEST_RUNDIR_CLIENT="$(host_dir 1)" IW_TEST_KILL="$(daemon_pid 1)" timeout 60 "$IW_BUILD/tests/sock/kill_local" \
+	IW_TEST_RUNDIR_CLIENT="$(host_dir 1)" IW_TEST_KILL="$(daemon_pid 1)" timeout 300 "$IW_BUILD/tests/sock/kill_local" \
 	>"$RIG_DIR/sock.out" 2>&1
 ok $? "a pair on one host goes on when its daemon is killed" || tail -n 4 "$RIG_DIR/sock.out" | sed 's/^/# /'
 wait "$(daemon_pid 1)" 2>/dev/null

@@ -62,7 +62,7 @@ run() {
 			IW_TEST_RUNDIR_CLIENT="$(host_dir $((1 + two)))") ;;
 	esac
 	case $mode in local | remote* | killed*) env+=(IW_TEST_EXPECT=accelerated) ;; esac
-	env "${env[@]}" timeout -k 5 60 "$bin/$prog" >"$out" 2>"$out.err" </dev/null
+	env "${env[@]}" timeout -k 5 180 "$bin/$prog" >"$out" 2>"$out.err" </dev/null
 }
 
 # A daemon that is gone is a failure of the program that ran last, and must not be one of all that follow.

@@ -7,7 +7,7 @@ host_port $S 5201 || { fail "iperf3 -s starts"; return; }
 for args in "" "-R" "-P 8" "-P 8 -R" "--bidir"; do
 	counts_begin $S $C
 	# shellcheck disable=SC2086
-	host_exec_iw $C timeout 60 iperf3 -c "$A" -t 3 -J $args >"$RIG_DIR/iperf3.json" 2>&1
+	host_exec_iw $C timeout 600 iperf3 -c "$A" -t 3 -J $args >"$RIG_DIR/iperf3.json" 2>&1
 	ok $? "iperf3 $args ends well" || grep error "$RIG_DIR/iperf3.json" | sed 's/^/# /'
 	got=$(json "d['end']['sum_sent']['bytes'] > 10**7 and d['end']['sum_received']['bytes'] > 10**7" <"$RIG_DIR/iperf3.json" 2>&1)
 	is "$got" True "iperf3 $args moves data"

@@ -17,7 +17,7 @@ def value(i):
 
 
 def connect(host, port):
-    s = socket.create_connection((host, port), timeout=60)
+    s = socket.create_connection((host, port), timeout=180)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return s
 
@@ -60,7 +60,7 @@ def memcached_keys(host, port, count="4000", threads="8"):
                 v = value(i)
                 s.sendall(b"set k%d 0 0 %d\r\n%s\r\n" % (i, len(v), v))
                 assert f.readline() == b"STORED\r\n", i
-            barrier.wait(60)
+            barrier.wait(300)
             other = (me + 1) % int(threads)
             for i in range(other * per, (other + 1) * per):
                 s.sendall(b"get k%d\r\n" % i)
@@ -118,7 +118,7 @@ async def echo_one(host, port, me, rounds):
 
 def echo_client(host, port, conns="200", rounds="50"):
     async def main():
-        await asyncio.wait_for(asyncio.gather(*(echo_one(host, port, i, int(rounds)) for i in range(int(conns)))), 120)
+        await asyncio.wait_for(asyncio.gather(*(echo_one(host, port, i, int(rounds)) for i in range(int(conns)))), 600)
 
     asyncio.run(main())
     print(conns, "connections,", rounds, "rounds each")
@@ -227,7 +227,7 @@ def pong_server(host, port, first="0"):
 def pong_client(host, port, first="0", hold=""):
     """Prints "ok MS": all octets came back, and the milliseconds from connect to the end. hold: wait on this FIFO before the end."""
     t = time.monotonic()
-    s = socket.create_connection((host, int(port)), timeout=20)
+    s = socket.create_connection((host, int(port)), timeout=60)
     if int(first):
         got = b""
         while len(got) < 6:

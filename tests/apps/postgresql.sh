@@ -18,7 +18,7 @@ counts_begin $S $C
 client=(setpriv --reuid postgres --regid postgres --clear-groups env -C / HOME="$pg" LC_ALL=C PGHOST="$A" PGUSER=postgres)
 host_exec_iw $C "${client[@]}" "$PGBIN/pgbench" -i -s 2 -q postgres >"$RIG_DIR/pgbench.init" 2>&1
 ok $? "postgresql: pgbench -i" || tail -n 3 "$RIG_DIR/pgbench.init" | sed 's/^/# /'
-host_exec_iw $C "${client[@]}" timeout 90 "$PGBIN/pgbench" -c 4 -T "${IW_PGBENCH_S:-20}" postgres >"$RIG_DIR/pgbench.out" 2>&1
+host_exec_iw $C "${client[@]}" timeout 600 "$PGBIN/pgbench" -c 4 -T "${IW_PGBENCH_S:-20}" postgres >"$RIG_DIR/pgbench.out" 2>&1
 ok $? "postgresql: pgbench" || tail -n 3 "$RIG_DIR/pgbench.out" | sed 's/^/# /'
 grep -E '^tps|failed' "$RIG_DIR/pgbench.out" | sed 's/^/# /'
 grep -q 'number of failed transactions: 0 ' "$RIG_DIR/pgbench.out"

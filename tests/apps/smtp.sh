@@ -5,7 +5,7 @@ pid=$!
 host_port $S 7025 || { fail "smtp-like server starts"; return; }
 for to in "$A" "$A6" "::ffff:$A"; do
 	counts_begin $S $C
-	got=$(host_exec_iw $C timeout 60 "$PY" "$NET" smtp-client "$to" 7025 20 2>&1)
+	got=$(host_exec_iw $C timeout 600 "$PY" "$NET" smtp-client "$to" 7025 20 2>&1)
 	is "$got" "20 mails" "server speaks first: $to"
 	counts_end "server speaks first: $to" 20
 done

@@ -2,7 +2,7 @@
 """Ordinary programs for tests/attacks.t: servers of all kinds on one port each, and a client that notices every pause.
 
 app.py server ADDRESS PORT [source-octets]	the first octet of a connection says what it wants: s sink, e echo, g get
-app.py pulse ADDRESS PORT			small questions and answers until its input ends, then what it saw
+app.py pulse ADDRESS PORT			small questions and answers until its input ends, with a word every 20, then what it saw
 app.py hold ADDRESS PORT N			opens N connections, says how many answered, keeps them until its input ends
 app.py bulk ADDRESS PORT OCTETS			there and back again
 app.py scribble ADDRESS PORT SECONDS		uses a stream and writes all over the memory it shares with the daemon
@@ -54,7 +54,7 @@ def ask(s, what):
 
 
 def pulse(addr, port):
-    s = socket.create_connection((addr, int(port)), timeout=60)
+    s = socket.create_connection((addr, int(port)), timeout=180)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     s.sendall(b"e")
     n, worst = 0, 0.0
@@ -64,6 +64,8 @@ def pulse(addr, port):
         ask(s, b"%08d" % (n % 10 ** 8) * 16)
         worst = max(worst, time.monotonic() - t)
         n += 1
+        if n % 20 == 0:
+            print("beat", n, flush=True)
     s.close()
     print("pulse", n, int(worst * 1000), flush=True)
 
@@ -72,7 +74,7 @@ def hold(addr, port, n):
     kept, failed = [], 0
     for _ in range(int(n)):
         try:
-            s = socket.create_connection((addr, int(port)), timeout=60)
+            s = socket.create_connection((addr, int(port)), timeout=180)
             s.sendall(b"e")
             ask(s, b"are you there?")
             kept.append(s)
@@ -87,7 +89,7 @@ def hold(addr, port, n):
 
 
 def bulk(addr, port, octets):
-    s = socket.create_connection((addr, int(port)), timeout=60)
+    s = socket.create_connection((addr, int(port)), timeout=180)
     n = int(octets)
     data = bytes(i * 7 & 255 for i in range(65536)) * (n // 65536 + 1)
     sent, got = 0, b""
@@ -117,7 +119,7 @@ def shared():
 def scribble(addr, port, seconds):
     socks = []
     for _ in range(4):
-        s = socket.create_connection((addr, int(port)), timeout=60)
+        s = socket.create_connection((addr, int(port)), timeout=180)
         s.setblocking(False)
         socks.append(s)
     areas, mem, end, n = list(shared()), open("/proc/self/mem", "r+b", buffering=0), time.monotonic() + float(seconds), 0
@@ -140,7 +142,7 @@ def deaf(addr, port, n):
     kept, failed = [], 0
     for _ in range(int(n)):
         try:
-            s = socket.create_connection((addr, int(port)), timeout=60)
+            s = socket.create_connection((addr, int(port)), timeout=180)
             s.sendall(b"e")
             s.setblocking(False)
             kept.append(s)
@@ -148,16 +150,17 @@ def deaf(addr, port, n):
             failed += 1
     print("deaf", len(kept), "failed", failed, flush=True)
     junk = b"x" * 65536
-    while not select.select([sys.stdin], [], [], 0)[0]:
-        for s in kept:
+    while True:
+        r, w, _ = select.select([sys.stdin], kept, [])
+        if r:
+            break
+        for s in w:
             try:
                 s.send(junk)
             except BlockingIOError:
                 pass
             except OSError:
                 kept.remove(s)
-                break
-        time.sleep(0.001)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Wire:
 
     def __init__(self, sock):
         self.s = sock
-        self.s.settimeout(20)
+        self.s.settimeout(60)
         self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buf = b""
         self.msn = [1] * 4
@@ -154,7 +154,7 @@ class Wire:
 
 def connect(addr, source=None):
     s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    s.settimeout(20)
+    s.settimeout(60)
     if source:
         s.bind((source, 0))
     s.connect(addr)
@@ -234,7 +234,7 @@ class FakeDaemon:
                 self.confirmed.add(m[12:52])
             self.cond.notify_all()
 
-    def wait(self, what, seconds=10):
+    def wait(self, what, seconds=60):
         with self.cond:
             return self.cond.wait_for(what, seconds)
 
@@ -244,7 +244,7 @@ class FakeDaemon:
     def stream(self, port, **kw):
         """A connection to a server of the other host, claimed by its daemon, with the stream up."""
         s = socket.socket()
-        s.settimeout(20)
+        s.settimeout(60)
         s.bind((self.ours, 0))
         me = s.getsockname()[1]
         conn = mapped(self.theirs) + struct.pack(">HH", port, 0) + mapped(self.ours) + struct.pack(">HH", me, 0)

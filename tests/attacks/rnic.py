@@ -51,7 +51,7 @@ class Dut:
                 w.raw(vec["fpdu.write.zero"])
         return w
 
-    def over(self, n, seconds=20):
+    def over(self, n, seconds=60):
         """Waits for the end of n connections. The lines since the last call."""
         with self.cond:
             good = self.cond.wait_for(lambda: self.done >= n, seconds)
@@ -111,7 +111,7 @@ def n8_bit_flips(d):
         try:
             w.raw(bytes(x))
             w.fin()
-            w.s.settimeout(20)
+            w.s.settimeout(60)
             head, pd = w.frame()
             crc = (x[16] | 0x40) & 0x40
             if head[:16] != v.REP or head[16] & 0x40 != crc or len(pd) not in (0, 4):
@@ -257,7 +257,7 @@ def r26_zero_writes(d):
     w.fin()
     w.terminate()
     w.close()
-    lines = d.over(1, 120)
+    lines = d.over(1, 300)
     grown, per = d.rss() - before, (d.cpu() - cpu) / n
     ok(clean(lines)[0] and not any("completion write" in x for x in lines), f"R26: {n} zero-length Writes with junk STags are let through without completions",
        lines[-5:])
@@ -269,7 +269,7 @@ def r31_never_reads(d):
     """The peer provokes a Terminate and then neither reads nor closes."""
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-    s.settimeout(20)
+    s.settimeout(60)
     s.connect(("127.0.0.1", d.port))
     w = peer.Wire(s)
     w.raw(vec["mpa.req.r1.c"])
@@ -278,11 +278,11 @@ def r31_never_reads(d):
     w.raw(vec["fpdu.write.zero"] + vec["neg.qn4"])
     t = time.monotonic()
     lines = d.over(1)
-    while d.files() >= base and time.monotonic() - t < 15:
+    while d.files() >= base and time.monotonic() - t < 40:
         time.sleep(0.05)
     took = time.monotonic() - t
     w.close()
-    ok(d.files() == base - 1 and took < 12, f"R31: a peer that neither reads the Terminate nor closes is let go after the timeout ({took:.1f} s)", lines[-3:])
+    ok(d.files() == base - 1 and took < 30, f"R31: a peer that neither reads the Terminate nor closes is let go after the timeout ({took:.1f} s)", lines[-3:])
 
 
 def r34_storm(d):
@@ -408,7 +408,7 @@ def n8_replies():
     """The client side: a Reply with one bit changed."""
     rep = v.mpa(v.REP, v.C | v.S, 2, v.enh(0, 0, 1, 0, 0, 1))
     bad, l = [], socket.create_server(("127.0.0.1", 0))
-    l.settimeout(20)
+    l.settimeout(60)
     bits = range(len(rep) * 8) if LONG else rng.sample(range(len(rep) * 8), 48)
     for bit in bits:
         x = bytearray(rep)
@@ -425,7 +425,7 @@ def n8_replies():
         except (Ended, OSError):
             pass
         w.close()
-        out, err = p.communicate(timeout=30)
+        out, err = p.communicate(timeout=120)
         if p.returncode not in (0, 1) or b"anitizer" in err:
             bad.append(f"bit {bit}: status {p.returncode} {err.decode()}")
     l.close()

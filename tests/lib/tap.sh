@@ -40,9 +40,10 @@ done_testing() {
 	exit
 }
 now_ms() { local t=$EPOCHREALTIME; t=${t/[.,]/}; echo $((t / 1000)); }
-# until_true SECONDS cmd...: try again and again, 0 as soon as cmd succeeds
+# until_true SECONDS cmd...: try again and again, 0 as soon as cmd succeeds. The seconds are those of a machine with nothing else to
+# do; nobody waits longer than it takes, so that a busy one gets six times as many before it is a failure.
 until_true() {
-	local end=$(($(now_ms) + $1 * 1000))
+	local end=$(($(now_ms) + $1 * 6000))
 	shift
 	while ! "$@" >/dev/null 2>&1; do
 		[ "$(now_ms)" -lt $end ] || return 1

@@ -10,8 +10,8 @@ static void both(int fd, bool killer)
 
 	ok(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev));
 	t = kill_together(killer);
-	must(epoll_wait(ep, &ev, 1, 1000) == 1);
-	must(t_poll(fd, POLLIN, 1000) & (POLLIN | POLLERR | POLLHUP));
+	must(epoll_wait(ep, &ev, 1, T_WAIT_MS) == 1);
+	must(t_poll(fd, POLLIN, T_WAIT_MS) & (POLLIN | POLLERR | POLLHUP));
 	must_soon(t + 100);
 	set_nonblock(fd, true);
 	want_reset(fd);

@@ -4,8 +4,10 @@
 
 static void both(int fd, bool killer)
 {
-	kill_together(killer);
-	must(t_poll(fd, POLLIN, 1100));
+	long t = kill_together(killer);
+
+	must(t_poll(fd, POLLIN, T_WAIT_MS));
+	must_soon(t + 100);
 	say("SO_ERROR %s", t_errname(get_int(fd, SOL_SOCKET, SO_ERROR)));
 	say("SO_ERROR %s", t_errname(get_int(fd, SOL_SOCKET, SO_ERROR)));
 	close(fd);

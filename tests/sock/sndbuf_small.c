@@ -34,7 +34,10 @@ static void client(int fd)
 		quiet = t_poll(fd, POLLOUT, 50) ? 0 : quiet + 1;
 	}
 	must(total < (64u << 20));
-	step("send", send(fd, b, 1, 0));
+	/* on a busy machine there may be room after all */
+	for (t_fill(b, 1, total, 6); send(fd, b, 1, 0) == 1; t_fill(b, 1, total, 6))
+		total++;
+	say("full: %s", t_errname(errno));
 	t_put(&total, sizeof(total));
 	close(fd);
 }

@@ -47,8 +47,8 @@
 #include <unistd.h>
 
 #define T_CHAN 200		/* the two roles talk here, beside the connection under test */
-#define T_TIMEOUT_MS 30000	/* of a whole program */
-#define T_WAIT_MS 10000		/* for anything that must come */
+#define T_TIMEOUT_MS 120000	/* of a whole program */
+#define T_WAIT_MS 60000		/* for anything that must come */
 
 static const char *t_role = "main";
 
@@ -179,6 +179,43 @@ static inline int t_until(int fd, int events)
 			return ev;
 	}
 	t_fail("sock.h", __LINE__, "events did not come");
+}
+
+/* Wait until another thread of ours sleeps in the kernel, or has ended. */
+static inline void t_asleep(pid_t tid)
+{
+	char name[64], b[512], *p;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", (int)tid);
+	for (long n = 0, end = t_ms() + T_WAIT_MS; n < 5; n++, t_nap(1)) {	/* not in a page fault or a lock on the way */
+		int fd = open(name, O_RDONLY | O_CLOEXEC);
+		ssize_t l = fd < 0 ? -1 : read(fd, b, sizeof(b) - 1);
+
+		must(t_ms() < end);
+		if (l <= 0) {
+			close(fd);
+			return;
+		}
+		b[l] = 0;
+		p = strrchr(b, ')');
+		if (!p || p[2] != 'S')
+			n = -1;
+		close(fd);
+	}
+}
+
+/* Jiffies all CPUs were idle, and all jiffies, since boot. */
+static inline void t_cpu(unsigned long *idle, unsigned long *all)
+{
+	unsigned long v[8] = { 0 };
+	FILE *f = fopen("/proc/stat", "re");
+
+	must(f && fscanf(f, "cpu %lu %lu %lu %lu %lu %lu %lu %lu", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7) == 8);
+	fclose(f);
+	*idle = v[3] + v[4];
+	*all = 0;
+	for (int i = 0; i < 8; i++)
+		*all += v[i];
 }
 
 /* Wait until n octets can be read. */

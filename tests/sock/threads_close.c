@@ -3,11 +3,11 @@
 #include "sock.h"
 
 static int sock;
-static _Atomic int ready;
+static _Atomic pid_t ready;
 
 static void *in_poll(void *arg)
 {
-	ready = 1;
+	ready = gettid();
 	return (void *)(long)t_poll(sock, POLLIN, 300);
 }
 
@@ -20,7 +20,7 @@ static void server(int fd)
 	must(!pthread_create(&a, NULL, in_poll, NULL));
 	while (!ready)
 		t_nap(1);
-	t_nap(50);
+	t_asleep(ready);
 	step("close", close(fd));
 	must(!pthread_join(a, &r));
 	say("poll %ld", (long)r);

@@ -4,17 +4,20 @@
 
 static int sock;
 static _Atomic int ready;
+static _Atomic pid_t tid[2];
 
 static void *in_recv(void *arg)
 {
 	char c;
 
+	tid[0] = gettid();
 	ready++;
 	return (void *)recv(sock, &c, 1, 0);
 }
 
 static void *in_poll(void *arg)
 {
+	tid[1] = gettid();
 	ready++;
 	must(t_poll(sock, POLLIN, T_WAIT_MS) & POLLIN);
 	return NULL;
@@ -30,7 +33,8 @@ static void server(int fd)
 	must(!pthread_create(&b, NULL, in_poll, NULL));
 	while (ready < 2)
 		t_nap(1);
-	t_nap(30);
+	t_asleep(tid[0]);
+	t_asleep(tid[1]);
 	step("shutdown", shutdown(fd, SHUT_RD));
 	must(!pthread_join(a, &r));
 	say("recv %ld", (long)r);
