@@ -254,7 +254,7 @@ static int set_buffer(struct iw_stream *s, int fd, int name, const void *val, so
 	return ret;
 }
 
-/* What may wait unsent is what the carrier holds. */
+/* What may wait unsent is what the carrier holds; 0 is no limit. */
 static int set_lowat(struct iw_stream *s, int fd, uint32_t v)
 {
 	struct iw_page_end *me = iw_stream_end(s);
@@ -263,7 +263,7 @@ static int set_lowat(struct iw_stream *s, int fd, uint32_t v)
 
 	atomic_store(&me->notsent_lowat, v);
 	set_bit(me, IW_SOPT_LOWAT, true);
-	if (!iw_real.getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &now, &l) && want < now / 2)
+	if (v && !iw_real.getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &now, &l) && want < now / 2)
 		iw_real.setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &want, sizeof(want));
 	return 0;
 }
@@ -401,6 +401,7 @@ enum iw_reason iw_opts_read(int tcp, struct iw_opts *o)
 	o->sndbuf = lock & SOCK_SNDBUF_LOCK ? ask(tcp, SOL_SOCKET, SO_SNDBUF) / 2 : 0;
 	o->rcvbuf = lock & SOCK_RCVBUF_LOCK ? ask(tcp, SOL_SOCKET, SO_RCVBUF) / 2 : 0;
 	o->lowat = ask(tcp, SOL_SOCKET, SO_RCVLOWAT);
+	o->notsent_lowat = ask(tcp, IPPROTO_TCP, TCP_NOTSENT_LOWAT);
 	o->bits = (ask(tcp, IPPROTO_TCP, TCP_NODELAY) ? IW_SOPT_NODELAY : 0) | (ask(tcp, IPPROTO_TCP, TCP_CORK) ? IW_SOPT_CORK : 0) |
 		  (ask(tcp, SOL_SOCKET, SO_OOBINLINE) ? IW_SOPT_OOBINLINE : 0);
 	if (IW_SYS(getsockopt, tcp, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff && !l.l_linger)
@@ -427,6 +428,8 @@ void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o)
 	atomic_fetch_or(&me->opts, o->bits);
 	write_buffer(me, carrier, SO_SNDBUF, o->sndbuf, IW_SOPT_SNDBUF);
 	write_buffer(me, carrier, SO_RCVBUF, o->rcvbuf, IW_SOPT_RCVBUF);
+	if (o->notsent_lowat)
+		set_lowat(s, carrier, (uint32_t)o->notsent_lowat);
 	if (o->lowat > 1) {
 		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_RCVLOWAT, &o->lowat, sizeof(o->lowat));
 		set_bit(me, IW_SOPT_RCVLOWAT, true);

@@ -176,7 +176,7 @@ extern _Atomic uint32_t iw_streams;
  */
 struct iw_opts {
 	uint32_t bits;	/* IW_SOPT_* */
-	int sndbuf, rcvbuf, lowat;
+	int sndbuf, rcvbuf, lowat, notsent_lowat;
 };
 enum iw_reason iw_opts_read(int tcp, struct iw_opts *o);
 void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o);
