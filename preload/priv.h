@@ -50,11 +50,11 @@ static inline enum iw_fd_kind iw_fd_kind(int fd)
 /* A stream as this process knows it; shared by all fds duplicated from one. Slots and their page address are never
  * unmapped (a closed slot shows a zero page), so a racing reader cannot fault. */
 struct iw_stream {
+	struct iw_page *page;		/* first, and once set never NULL; see iw_stream_new() */
 	_Atomic uint32_t refs;
 	uint32_t flags;			/* IW_PAGE_LOCAL */
 	uint32_t end;			/* our iw_page.end */
 	uint64_t stream_id, conn_id;
-	struct iw_page *page;
 	_Atomic uint64_t tx_put;	/* octets this process wrote (threads may lose some): bounds SIOCOUTQ */
 	_Atomic uint32_t sopt;		/* options kept by the library, see opts.c */
 	_Atomic uint32_t fin_sent_once;	/* LOCAL: a send after the peer's close succeeded once, as on TCP */

@@ -131,12 +131,12 @@ struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int 
 		goto out;
 	}
 	s = iw_stream_at((uint32_t)idx);
-	memset(s, 0, sizeof(*s));
+	s->page = p;
+	memset(&s->page + 1, 0, sizeof(*s) - sizeof(s->page));	/* the slot's last stream may still have a reader */
 	s->flags = m->flags;
 	s->end = m->end;
 	s->stream_id = m->stream_id;
 	s->conn_id = conn_id;
-	s->page = p;
 	s->serial = atomic_load(&iw_forks);
 	s->ino = iw_fd_ino(carrier);
 	atomic_store(&s->ctl_gen, iw_ctl_gen());
