@@ -13,6 +13,7 @@ enum { FREE, PENDING, OFFERED };
 struct iw_connecting {
 	_Atomic uint32_t state;
 	uint32_t giveup;	/* PENDING: reason why there must be no swap */
+	bool seen;		/* the program waits for it by calls that pass through here */
 	uint32_t sleepers;	/* poll and select calls that sleep on the old file */
 	uint32_t tcp_word;	/* to go back to */
 	uint32_t next;		/* free list: index + 1 */
@@ -57,6 +58,7 @@ struct iw_connecting *iw_connecting_begin(int fd, uint32_t w)
 	else
 		used++;
 	c->giveup = 0;
+	c->seen = iw_reg_any(fd);
 	c->sleepers = 0;
 	c->tcp_word = w;
 	c->fd = fd;
@@ -266,6 +268,8 @@ static int settle_held(struct iw_connecting *c)
 	}
 	if (is == TCP_IS_CLOSED)	/* the application's own socket reports the error */
 		abandon(c, c->stream, c->carrier, 0);
+	else if (!c->seen)		/* it may be in a set that we did not see being filled, or in an io_uring */
+		abandon(c, c->stream, c->carrier, IW_REASON_EPOLL_UNKNOWN);
 	else
 		switch_over(c, c->stream, c->carrier, false);
 	return 0;
@@ -301,6 +305,26 @@ enum iw_fd_kind iw_connect_settle(int fd)
 	return iw_fd_kind(fd);
 }
 
+void iw_connect_seen(int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_connecting *c = entry_of(fd);
+
+	if (c)
+		c->seen = true;
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+enum iw_fd_kind iw_connect_settle_seen(int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_connecting *c = entry_of(fd);
+	bool wait = c && !c->seen;
+
+	iw_unlock(&iw_tab_lock, sigs);
+	return wait ? IW_FD_CONNECTING : iw_connect_settle(fd);
+}
+
 static void give_up(int fd, enum iw_reason why)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
@@ -333,6 +357,8 @@ enum iw_fd_kind iw_connect_wait_begin(int fd)
 	struct iw_connecting *c;
 	uint64_t sigs;
 
+	iw_connect_seen(fd);
+	kind = iw_connect_settle(fd);
 	if (kind != IW_FD_CONNECTING)
 		return kind;
 	sigs = iw_lock(&iw_tab_lock);

@@ -142,6 +142,7 @@ void iw_listeners_forked_child(void);
 /* ---- epoll.c: which epoll sets hold which of our fds; callers hold iw_tab_lock ---- */
 int iw_reg_detach(int fd);		/* DEL everywhere before a swap; -errno: one of them could not (all are back in place) */
 void iw_reg_attach(int fd);		/* ADD everywhere after it */
+bool iw_reg_any(int fd);			/* some set holds fd */
 bool iw_reg_lost(int fd);		/* registrations of fd are known to be incomplete */
 void iw_reg_drop_fd(int fd);
 void iw_reg_forget(int fd);		/* the same; takes the lock, and only when there is something */

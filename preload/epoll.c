@@ -159,6 +159,11 @@ void iw_reg_drop_epfd(int epfd, bool aliased)
 	}
 }
 
+bool iw_reg_any(int fd)
+{
+	return regs && regs->by_fd[fd];
+}
+
 bool iw_reg_lost(int fd)
 {
 	return overflow || reg_find(fd, -1);
@@ -286,8 +291,10 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 		return iw_real.epoll_ctl(epfd, op, fd, ev);
 	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork())
 		return iw_real.epoll_ctl(epfd, op, fd, ev);
-	if (kind == IW_FD_CONNECTING)
+	if (kind == IW_FD_CONNECTING) {
+		iw_connect_seen(fd);
 		iw_connect_settle(fd);
+	}
 	sigs = iw_lock(&iw_tab_lock);
 	ret = ctl_held(epfd, op, fd, ev);
 	if (!ret && !iw_word(epfd))

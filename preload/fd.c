@@ -187,7 +187,7 @@ static int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
 		return r;
 	}
 	if (iw_unlikely(iw_fd_kind(fd) == IW_FD_CONNECTING))	/* flags go to what the fd will be */
-		iw_connect_settle(fd);
+		iw_connect_settle_seen(fd);
 	return real(fd, cmd, arg);
 }
 

@@ -102,7 +102,7 @@ IW_EXPORT int ioctl(int fd, unsigned long req, ...)
 	va_end(ap);
 	req = (unsigned int)req;	/* as the kernel takes it; some callers sign-extend */
 	if (kind == IW_FD_CONNECTING)
-		kind = iw_connect_settle(fd);
+		kind = req == FIONBIO || req == FIOASYNC ? iw_connect_settle_seen(fd) : iw_connect_settle(fd);
 	if (kind == IW_FD_STREAM)
 		s = iw_stream_of(fd);
 	if (!s || !iw_stream_verify(fd, s))

@@ -46,7 +46,7 @@ fault:
 
 IW_EXPORT int getsockname(int fd, struct sockaddr *a, socklen_t *len)
 {
-	struct iw_stream *s = iw_ask_stream(fd);
+	struct iw_stream *s = iw_ask_stream(fd, false);
 
 	if (!s || !iw_stream_verify(fd, s))
 		return iw_real.getsockname(fd, a, len);
@@ -55,7 +55,7 @@ IW_EXPORT int getsockname(int fd, struct sockaddr *a, socklen_t *len)
 
 IW_EXPORT int getpeername(int fd, struct sockaddr *a, socklen_t *len)
 {
-	struct iw_stream *s = iw_ask_stream(fd);
+	struct iw_stream *s = iw_ask_stream(fd, true);
 
 	if (!s || !iw_stream_verify(fd, s))
 		return iw_real.getpeername(fd, a, len);

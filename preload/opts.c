@@ -192,7 +192,7 @@ static int stream_get(struct iw_stream *s, int fd, int level, int name, void *va
 
 IW_EXPORT int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 {
-	struct iw_stream *s = iw_ask_stream(fd);
+	struct iw_stream *s = iw_ask_stream(fd, name == SO_ERROR || name == TCP_INFO);
 
 	if (!s || !iw_stream_verify(fd, s))
 		return iw_real.getsockopt(fd, level, name, val, len);
@@ -362,7 +362,7 @@ static void lift_defer_accept(int fd)
 
 IW_EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
-	struct iw_stream *s = iw_ask_stream(fd);
+	struct iw_stream *s = iw_ask_stream(fd, false);
 	int ret;
 
 	if (s && iw_stream_verify(fd, s))

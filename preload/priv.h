@@ -140,6 +140,13 @@ void iw_epoll_look_again(int fd);
  * offer up and make it PLAIN). Returns the fd's kind afterwards. Cheap when fd is not CONNECTING.
  */
 enum iw_fd_kind iw_connect_settle(int fd);
+/*
+ * How does the program wait for a connect? By poll, select or epoll calls of libc: they say so by iw_connect_seen(). Else the fd may be
+ * registered where no swap can follow (raw system calls, io_uring), and whoever settles first keeps it plain (epoll-unknown). So calls
+ * that tell nothing about the connect use iw_connect_settle_seen(), which leaves it as it is until then.
+ */
+void iw_connect_seen(int fd);
+enum iw_fd_kind iw_connect_settle_seen(int fd);
 /* Number of CONNECTING fds in this process: 0 lets the waiting calls pass straight through. */
 extern _Atomic uint32_t iw_connecting;
 /*

@@ -35,7 +35,7 @@ static int stream_shutdown(struct iw_stream *s, int fd, int how)
 
 IW_EXPORT int shutdown(int fd, int how)
 {
-	struct iw_stream *s = iw_ask_stream(fd);
+	struct iw_stream *s = iw_ask_stream(fd, true);
 
 	return s ? stream_shutdown(s, fd, how) : iw_real.shutdown(fd, how);
 }

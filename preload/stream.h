@@ -105,13 +105,13 @@ static inline int iw_data_stream(int fd, int flags, bool sockcall, struct iw_str
 	return 0;
 }
 
-/* The same for calls that only ask. */
-static inline struct iw_stream *iw_ask_stream(int fd)
+/* The same for calls that only ask. telling: the answer may tell whether a connect has completed. */
+static inline struct iw_stream *iw_ask_stream(int fd, bool telling)
 {
 	enum iw_fd_kind kind = iw_adopt(fd);
 
 	if (kind == IW_FD_CONNECTING)
-		kind = iw_connect_settle(fd);
+		kind = telling ? iw_connect_settle(fd) : iw_connect_settle_seen(fd);
 	return kind == IW_FD_STREAM ? iw_stream_of(fd) : NULL;
 }
 

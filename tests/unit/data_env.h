@@ -190,6 +190,11 @@ enum iw_fd_kind iw_connect_settle(int fd)
 	return iw_fd_kind(fd);
 }
 
+enum iw_fd_kind iw_connect_settle_seen(int fd)
+{
+	return iw_connect_settle(fd);
+}
+
 int iw_connect_data(int fd, int flags)
 {
 	return iw_fd_kind(fd);
