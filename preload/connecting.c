@@ -105,22 +105,19 @@ void iw_flags_read(int fd, struct iw_flags *f)
 {
 	f->fl = IW_SYS(fcntl, fd, F_GETFL, 0);
 	f->fl = f->fl < 0 ? 0 : f->fl & (O_NONBLOCK | O_ASYNC);
-	f->sig = 0;
-	if ((f->fl & O_ASYNC) && IW_SYS(fcntl, fd, F_GETOWN_EX, &f->own) >= 0)
-		f->sig = IW_SYS(fcntl, fd, F_GETSIG, 0);
-	else
-		f->fl &= ~O_ASYNC;
+	f->sig = IW_SYS(fcntl, fd, F_GETSIG, 0);
+	if (IW_SYS(fcntl, fd, F_GETOWN_EX, &f->own) < 0)
+		f->own.pid = 0;
 	timeout_read(fd, SO_RCVTIMEO, &f->rcv);
 	timeout_read(fd, SO_SNDTIMEO, &f->snd);
 }
 
 void iw_flags_write(int fd, const struct iw_flags *f)
 {
-	if (f->fl & O_ASYNC) {
+	if (f->own.pid)		/* of use without O_ASYNC too: for SIGURG, and when that is set later */
 		IW_SYS(fcntl, fd, F_SETOWN_EX, &f->own);
-		if (f->sig > 0)
-			IW_SYS(fcntl, fd, F_SETSIG, f->sig);
-	}
+	if (f->sig > 0)
+		IW_SYS(fcntl, fd, F_SETSIG, f->sig);
 	if (f->fl)
 		IW_SYS(fcntl, fd, F_SETFL, f->fl);
 	if (f->rcv.tv_sec || f->rcv.tv_usec)
@@ -353,7 +350,7 @@ int iw_connect_data(int fd, int msg_flags)
 
 enum iw_fd_kind iw_connect_wait_begin(int fd)
 {
-	enum iw_fd_kind kind = iw_connect_settle(fd);
+	enum iw_fd_kind kind;
 	struct iw_connecting *c;
 	uint64_t sigs;
 
