@@ -79,14 +79,19 @@ static int random_to(uint64_t *to)
 	return 0;
 }
 
-static int reg(struct stream *st, void *addr, uint64_t len, unsigned int access, uint32_t *stag, uint64_t *to)
+static int reg_mr(struct stream *st, void *addr, uint64_t len, unsigned int access, uint64_t *to, struct rnic_mr **mr)
 {
 	struct stream_remote *r = st->remote;
-	struct rnic_mr *mr;
 	int ret = random_to(to);
 
-	if (!ret)
-		ret = rnic_mr_reg(r->pd, conn_qp(r->conn), addr, len, *to, access, &mr);
+	return ret ? ret : rnic_mr_reg(r->pd, conn_qp(r->conn), addr, len, *to, access, mr);
+}
+
+static int reg(struct stream *st, void *addr, uint64_t len, unsigned int access, uint32_t *stag, uint64_t *to)
+{
+	struct rnic_mr *mr;
+	int ret = reg_mr(st, addr, len, access, to, &mr);
+
 	if (!ret)
 		*stag = rnic_mr_stag(mr);
 	return ret;
@@ -140,15 +145,44 @@ static unsigned int rs_sq_free(void *ctx)
 static int rs_expose(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint64_t *to)
 {
 	struct stream *st = ctx;
+	struct stream_remote *r = st->remote;
+	struct rnic_mr **mr = r->exposed;
+	int ret;
 
-	if (!st->remote->conn)
+	if (!r->conn)
 		return -ENOTCONN;
-	return reg(st, tx_ring(st) + off, len, RNIC_PREPAID | IW_ACCESS_REMOTE_READ, stag, to);
+	while (mr < r->exposed + IW_RS_SA && *mr)
+		mr++;
+	if (mr == r->exposed + IW_RS_SA)
+		return -EAGAIN;
+	ret = reg_mr(st, tx_ring(st) + off, len, RNIC_PREPAID | IW_ACCESS_REMOTE_READ, to, mr);
+	if (ret)
+		*mr = NULL;
+	else
+		*stag = rnic_mr_stag(*mr);
+	return ret;
 }
 
+/* By the handle: an STag that the peer has invalidated is in no table any more. */
 static void rs_unexpose(void *ctx, uint32_t stag)
 {
-	dereg(stag);
+	struct stream_remote *r = ((struct stream *)ctx)->remote;
+
+	for (size_t i = 0; i < IW_RS_SA; i++) {
+		if (r->exposed[i] && rnic_mr_stag(r->exposed[i]) == stag) {
+			rnic_mr_dereg(r->exposed[i]);
+			r->exposed[i] = NULL;
+		}
+	}
+}
+
+/* While their queue pair is there: it takes the handles with it. */
+static void unexpose_all(struct stream_remote *r)
+{
+	for (size_t i = 0; i < IW_RS_SA; i++) {
+		rnic_mr_dereg(r->exposed[i]);
+		r->exposed[i] = NULL;
+	}
 }
 
 static void rs_event(void *ctx, enum iw_rs_event ev)
@@ -328,6 +362,8 @@ static void on_invalidated(void *ctx, uint32_t stag)
 		iw_rs_abort(&st->remote->rs, EPROTO);
 		st->remote->ev_abort = true;
 		pump_queue(st);
+	} else {
+		rs_unexpose(st, stag);
 	}
 }
 
@@ -343,6 +379,7 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *rej)
 	struct stream_remote *r = st->remote;
 
 	st->qp_last = *conn_stat(r->conn);
+	unexpose_all(r);
 	r->conn = NULL;
 	st->end[0].tcp = -1;
 	timer_stop(&r->ack);
@@ -428,6 +465,7 @@ void remote_free(struct stream *st)
 	dereg(r->p.rd_stag);
 	dereg(r->p.rq_stag);
 	if (r->conn) {
+		unexpose_all(r);
 		conn_abort(r->conn);
 		st->end[0].tcp = -1;
 	}

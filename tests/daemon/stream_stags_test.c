@@ -2,6 +2,9 @@
 /* What a stream shows the network: STags of its own only, with the rights of their purpose, no longer than needed; nothing after a failed start. */
 #include "stream_util.h"
 
+#include "../../daemon/rnic_priv.h"
+#include "../../daemon/stream_priv.h"
+
 struct seen {
 	unsigned int unscoped, rings, readable, both;
 	uint64_t readable_octets;
@@ -50,11 +53,13 @@ static void readable_while_needed(void **state)
 {
 	struct job w = { .a = &app[0], .out = BULK, .seed_out = 7, .shut = true, .max = BULK };
 	struct job r = { .a = &app[1], .in = UINT64_MAX, .seed_in = 7, .max = 1 << 16 };
+	unsigned int refs;
 	struct seen s;
 
 	conf.ring_size = 64 << 10;
 	conf.srcavail_min = 32 << 10;
 	remote_pair();
+	refs = app[0].st->pd->refs;
 	start(&w, job_write);
 	run_until(offered, NULL);
 	s = look();
@@ -67,6 +72,7 @@ static void readable_while_needed(void **state)
 	s = (struct seen){ 0 };
 	rnic_mr_foreach(look_at, &s);		/* the stream may be closing: only what is readable counts */
 	assert_int_equal(s.readable, 0);
+	assert_int_equal(app[0].st->pd->refs, refs);	/* nor does a handle stay for each that there was */
 }
 
 static struct { uint8_t p[1024]; size_t n; bool eof; } heard;
