@@ -64,6 +64,7 @@ static void conn_free(struct conn *c)
 		close_socket(c->fd);	/* and who shares it must not set it again in between */
 	}
 	timer_stop(&c->timer);
+	timer_stop(&c->rx_timer);
 	work_cancel(&c->work);
 	txbuf_put(c->tx[0]);
 	txbuf_put(c->tx[1]);
@@ -90,6 +91,7 @@ void conn_finish(struct conn *c, bool reset)
 	c->state = CONN_DEAD;
 	c->reset = reset;
 	timer_stop(&c->timer);
+	timer_stop(&c->rx_timer);
 	engine_cancel(&c->recv_op);
 	engine_cancel(&c->send_op);
 	work_queue(&c->work, conn_work);
@@ -357,6 +359,11 @@ static void conn_received(struct op *op, int res, bool more)
 		work_queue(&c->work, conn_work);
 		return;
 	}
+	if (res == -ECANCELED) {
+		conn_rx_trim(c);
+		conn_arm_recv(c);
+		return;
+	}
 	if (res < 0 && res != -EINTR && res != -EAGAIN) {
 		conn_lost(c, -res);
 		return;
@@ -367,6 +374,7 @@ static void conn_received(struct op *op, int res, bool more)
 	}
 	if (res > 0) {
 		c->rx_len += (size_t)res;
+		conn_rx_note(c);
 		if (c->state == CONN_OPEN && engine_contended()) {
 			c->rx_wanted = true;	/* in its user's turn; only then the next recv */
 			work_queue(&c->work, conn_work);
@@ -380,20 +388,23 @@ static void conn_received(struct op *op, int res, bool more)
 	conn_arm_recv(c);
 }
 
+void conn_rx_front(struct conn *c)
+{
+	if (c->rx_off)
+		memmove(c->rx, c->rx + c->rx_off, c->rx_len - c->rx_off);
+	c->rx_len -= c->rx_off;
+	c->rx_off = 0;
+}
+
 void conn_arm_recv(struct conn *c)
 {
 	struct io_uring_sqe *sqe;
 
 	if (c->recv_op.busy || c->peer_eof || c->state == CONN_DEAD)
 		return;
-	if (c->rx_off == c->rx_len) {
-		c->rx_off = c->rx_len = 0;
-	} else if (CONN_RX_LEN - c->rx_len < IW_FPDU_MAX_MARKERS) {
-		/* the rest of the partial FPDU may not fit any more: to the front */
-		memmove(c->rx, c->rx + c->rx_off, c->rx_len - c->rx_off);
-		c->rx_len -= c->rx_off;
-		c->rx_off = 0;
-	}
+	/* the rest of a partial FPDU may not fit any more behind what there is */
+	if (c->rx_off == c->rx_len || CONN_RX_LEN - c->rx_len < IW_FPDU_MAX_MARKERS)
+		conn_rx_front(c);
 	c->recv_op.fn = conn_received;
 	sqe = engine_sqe();
 	io_uring_prep_recv(sqe, c->fd, c->rx + c->rx_len, CONN_RX_LEN - c->rx_len, 0);

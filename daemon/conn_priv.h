@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* State of an RDMAP endpoint, shared by conn.c (life, octets) and conn_mpa.c (startup). */
+/* State of an RDMAP endpoint, shared by conn.c (life, octets), conn_mpa.c (startup) and conn_idle.c (memory). */
 #ifndef IWARPD_CONN_PRIV_H
 #define IWARPD_CONN_PRIV_H
 
@@ -54,6 +54,9 @@ struct conn {
 	struct conn_txbuf *tx[2];	/* tx[0] is being sent, tx[1] follows */
 	uint8_t *rx;
 	size_t rx_off, rx_len;		/* not yet consumed: rx[rx_off .. rx_len) */
+	size_t rx_peak;			/* pages up to here may have been touched */
+	uint64_t rx_ms;			/* when octets came last */
+	struct timer rx_timer;
 
 	bool has_attr;
 	struct conn_attr attr;
@@ -70,8 +73,12 @@ void conn_arm_recv(struct conn *c);
 void conn_sent(struct op *op, int res, bool more);
 int conn_open(struct conn *c, const struct iw_qp_param *p);	/* enter Full Operation */
 void conn_rx_fpdus(struct conn *c);
+void conn_rx_front(struct conn *c);		/* what is not consumed moves to the front of the buffer */
 void conn_poll(struct conn *c);			/* after every call of iw_qp_*: completions to the ULP */
 uint16_t conn_mulpdu(const struct conn *c);
+/* conn_idle.c */
+void conn_rx_note(struct conn *c);		/* octets came */
+void conn_rx_trim(struct conn *c);
 /* conn_mpa.c */
 void conn_mpa_rx(struct conn *c);		/* octets came before Full Operation */
 void conn_mpa_sent(struct conn *c);		/* frame_off moved */

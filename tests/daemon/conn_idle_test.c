@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* A connection that received much and is quiet gives its staging pages back, loses no octet by it, and goes on. */
+#include "stream_util.h"
+
+#include "../../daemon/conn_priv.h"
+#include "../../daemon/stream_remote.h"
+
+#define BULK	(8u << 20)
+
+static void bulk(uint32_t seed)
+{
+	struct job w = { .a = &app[0], .out = BULK, .seed_out = seed }, r = { .a = &app[1], .in = BULK, .seed_in = seed };
+
+	start(&w, job_write);
+	start(&r, job_read);
+	finish(&w);
+	finish(&r);
+	assert_int_equal(w.err, 0);
+	assert_int_equal(r.err, 0);
+	assert_int_equal(r.got, BULK);
+}
+
+static size_t resident(const struct conn *c)
+{
+	unsigned char in[(CONN_RX_LEN + 4095) / 4096];
+	size_t n = 0;
+
+	assert_int_equal(mincore(c->rx, CONN_RX_LEN, in), 0);
+	for (size_t i = 0; i < sizeof(in); i++)
+		n += in[i] & 1;
+	return n * 4096;
+}
+
+static bool given_back(void *arg)
+{
+	return resident(arg) <= 16384;
+}
+
+static void staging_is_given_back(void **state)
+{
+	struct conn *c;
+
+	remote_pair();
+	c = app[1].st->remote->conn;
+	for (uint32_t seed = 1; seed <= 2; seed++) {
+		bulk(seed);
+		assert_true(resident(c) > 65536);
+		run_until(given_back, c);
+	}
+	say(app[0].fd, "and on");
+	expect_octets(&app[1], "and on");
+}
+
+static bool trimmed(void *arg)
+{
+	return ((struct conn *)arg)->rx_peak < 4096;
+}
+
+static bool taken(void *arg)
+{
+	return ((struct conn *)arg)->q->stat.rx_zero_tagged == 2;	/* the RTR was the first */
+}
+
+/* The first half of an FPDU waits for the other. */
+static void partial_fpdu_stays(void **state)
+{
+	static const uint8_t fpdu[20] = "\x00\x0e\xc1\x40\0\0\0\0\0\0\0\0\0\0\0\0\xa3\x05\x72\xab";
+	int kept = fcntl(tcp[0], F_DUPFD_CLOEXEC, 0);
+	struct conn *c;
+
+	remote_pair();
+	c = app[1].st->remote->conn;
+	bulk(3);
+	run_until(given_back, c);		/* and both ends are quiet: octets can be put between theirs */
+	c->rx_peak = CONN_RX_LEN;
+	assert_int_equal(send(kept, fpdu, 11, MSG_NOSIGNAL), 11);
+	run_until(trimmed, c);
+	assert_int_equal(c->rx_len, 11);
+	assert_int_equal(send(kept, fpdu + 11, 9, MSG_NOSIGNAL), 9);
+	run_until(taken, c);
+	close(kept);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { T(staging_is_given_back), T(partial_fpdu_stays) };
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
