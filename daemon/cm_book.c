@@ -10,6 +10,8 @@
 #define REFUSED		4096u
 #define REFUSED_MS	5000u
 #define SHUNNED		1024u
+#define BOOK_BITS	14u
+#define BOOK_HASH	(1u << BOOK_BITS)
 
 /* ---- plain connections ---- */
 
@@ -22,18 +24,17 @@ struct plain {
 	int fd;
 	enum iw_reason reason;
 };
-static struct list plains[CM_HASH];
+static struct list plains[BOOK_HASH];
 static uint64_t reasons[2][IW_REASON_MAX];
 
 static struct list *bucket(struct list *table, uint64_t key)
 {
-	struct list *b = &table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+	struct list *b = &table[(key * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - BOOK_BITS)];
 
 	if (!b->next)
 		list_init(b);
 	return b;
 }
-static_assert(CM_HASH == 1u << 10, "bucket() takes ten bits");
 
 static struct list *plain_bucket(const struct client *c, uint64_t conn_id)
 {
@@ -55,6 +56,7 @@ static struct plain *plain_find(struct client *c, uint64_t conn_id)
 
 static void plain_free(struct plain *p)
 {
+	prm_forget(p->client->uid);
 	p->client->priv->nplain--;
 	list_del(&p->hash);
 	list_del(&p->node);
@@ -81,9 +83,13 @@ void plain_record(struct client *c, uint64_t conn_id, const struct tuple *t, boo
 		return;
 	}
 	reason_add(reason, is_client);
-	p = calloc(1, sizeof(*p));
-	if (!p)
+	if (!prm_record(c->uid))
 		return;
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		prm_forget(c->uid);
+		return;
+	}
 	*p = (struct plain){ .client = c, .conn_id = conn_id, .t = *t, .is_client = is_client, .fd = fd, .reason = reason };
 	list_add_tail(plain_bucket(c, conn_id), &p->hash);
 	list_add_tail(&c->priv->plain, &p->node);
@@ -129,7 +135,7 @@ struct grant {
 	uint64_t stream_id;
 	unsigned int end;
 };
-static struct list grants[CM_HASH];
+static struct list grants[BOOK_HASH];
 
 /* By process, not by connection: a library may hold more than one. Pid 0 is any process of a foreign pid namespace. */
 static bool same_process(const struct client *a, const struct client *b)
@@ -152,11 +158,13 @@ void grant_add(struct client *c, uint64_t id, unsigned int end)
 {
 	struct grant *g;
 
-	if (c->priv->ngrants >= GRANTS_MAX || grant_has(c, id, end))
+	if (c->priv->ngrants >= GRANTS_MAX || grant_has(c, id, end) || !prm_record(c->uid))
 		return;
 	g = malloc(sizeof(*g));
-	if (!g)
+	if (!g) {
+		prm_forget(c->uid);
 		return;
+	}
 	*g = (struct grant){ .client = c, .stream_id = id, .end = end };
 	list_add_tail(bucket(grants, id), &g->hash);
 	list_add_tail(&c->priv->grants, &g->node);
@@ -165,6 +173,7 @@ void grant_add(struct client *c, uint64_t id, unsigned int end)
 
 static void grant_free(struct grant *g)
 {
+	prm_forget(g->client->uid);
 	g->client->priv->ngrants--;
 	list_del(&g->hash);
 	list_del(&g->node);

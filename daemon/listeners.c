@@ -77,10 +77,11 @@ enum iw_reason listener_add(struct client *c, int fd, uint64_t *cookie)
 	*cookie = sock_cookie(fd);
 	if (find(c, *cookie))
 		return IW_REASON_ACCELERATED;
-	if (c->priv->nlisteners >= LISTENERS_MAX)
+	if (c->priv->nlisteners >= LISTENERS_MAX || !prm_record(c->uid))
 		return IW_REASON_QUOTA;
 	l = calloc(1, sizeof(*l));
 	if (!l || sock_name(fd, &l->addr, false)) {
+		prm_forget(c->uid);
 		free(l);
 		return IW_REASON_RESOURCES;
 	}
@@ -105,6 +106,7 @@ static void listener_free(struct listener *l)
 {
 	uint16_t port = l->addr.port;
 
+	prm_forget(l->client->uid);
 	l->client->priv->nlisteners--;
 	list_del(&l->hash);
 	list_del(&l->node);

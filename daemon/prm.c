@@ -152,3 +152,18 @@ void prm_give_one(struct prm_user *u, enum prm_kind k, uint64_t n)
 	u->used[k] -= n;
 	prm.total[k] -= n;
 }
+
+bool prm_record(uint32_t uid)
+{
+	struct prm_user *u = prm_user_get(uid);
+
+	if (!u || u->records >= PRM_RECORDS)
+		return false;
+	u->records++;
+	return true;
+}
+
+void prm_forget(uint32_t uid)
+{
+	prm_user_get(uid)->records--;
+}

@@ -27,6 +27,7 @@ struct rnic_mr;
 struct prm_user {
 	uint32_t uid;
 	uint64_t used[PRM_KINDS];
+	unsigned int records;
 	struct work_class turn;		/* work of its streams: users share the engine, not streams */
 	struct prm_user *next;
 };
@@ -39,6 +40,14 @@ int prm_take(struct prm_user *u, const struct prm_bill *b);
 void prm_give(struct prm_user *u, const struct prm_bill *b);
 int prm_take_one(struct prm_user *u, enum prm_kind k, uint64_t n);
 void prm_give_one(struct prm_user *u, enum prm_kind k, uint64_t n);
+
+/*
+ * The small things that are remembered for a user's programs, some hundred octets each: listeners, plain connections, who was given
+ * which stream. False: there are PRM_RECORDS already.
+ */
+#define PRM_RECORDS	(128u << 10)
+bool prm_record(uint32_t uid);
+void prm_forget(uint32_t uid);
 
 const char *prm_name(enum prm_kind k);		/* "streams", "memory", "stags", "reads", "cq_entries" */
 uint64_t prm_limit(const struct prm_user *u, enum prm_kind k);
