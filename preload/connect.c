@@ -60,6 +60,9 @@ static struct iw_stream *offer(int fd, const struct iw_addr *dst, uint32_t conn_
 	int fds[2];
 
 	*known = false;
+	*why = IW_REASON_RESOURCES;
+	if (!iw_fd_room(fd))
+		return NULL;
 	iw_ctl_init(&m, IW_CTL_OFFER, 0);
 	m.conn_id = conn_id;
 	m.peer = *dst;
