@@ -169,6 +169,11 @@ static ssize_t do_read(int fd, void *buf, size_t len)
 	return rx_result(s, fd, iw_real.read(fd, buf, len), len);
 }
 
+static ssize_t rx_vec(struct iw_stream *s, int fd, const struct iovec *v, int cnt, ssize_t n)
+{
+	return n > 0 ? n : rx_result(s, fd, n, n ? 1 : iw_iov_total(v, (size_t)cnt));
+}
+
 IW_EXPORT ssize_t readv(int fd, const struct iovec *v, int cnt)
 {
 	struct iw_stream *s;
@@ -177,34 +182,28 @@ IW_EXPORT ssize_t readv(int fd, const struct iovec *v, int cnt)
 	if (iw_data_stream(fd, 0, false, &s))
 		return -1;
 	n = iw_real.readv(fd, v, cnt);
-	if (!s || n > 0)
-		return n;
-	return rx_result(s, fd, n, n ? 1 : iw_iov_total(v, (size_t)cnt));
+	return s ? rx_vec(s, fd, v, cnt, n) : n;
 }
 
-static ssize_t rx_result_v2(int fd, struct iw_stream *s, const struct iovec *v, int cnt, ssize_t n)
+static ssize_t do_preadv2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
 {
-	if (!s || n > 0)
-		return n;
-	return rx_result(s, fd, n, n ? 1 : iw_iov_total(v, (size_t)cnt));
+	struct iw_stream *s;
+	ssize_t n;
+
+	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
+		return -1;
+	n = iw_real.preadv64v2(fd, v, cnt, off, flags);
+	return s ? rx_vec(s, fd, v, cnt, n) : n;
 }
 
 IW_EXPORT ssize_t preadv2(int fd, const struct iovec *v, int cnt, off_t off, int flags)
 {
-	struct iw_stream *s;
-
-	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
-		return -1;
-	return rx_result_v2(fd, s, v, cnt, iw_real.preadv2(fd, v, cnt, off, flags));
+	return do_preadv2(fd, v, cnt, off, flags);
 }
 
 IW_EXPORT ssize_t preadv64v2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
 {
-	struct iw_stream *s;
-
-	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
-		return -1;
-	return rx_result_v2(fd, s, v, cnt, iw_real.preadv64v2(fd, v, cnt, off, flags));
+	return do_preadv2(fd, v, cnt, off, flags);
 }
 
 static ssize_t do_recv(int fd, void *buf, size_t len, int flags)

@@ -180,22 +180,23 @@ static ssize_t tx_v2(struct iw_stream *s, int fd, const struct iovec *v, int cnt
 	return tx_result(s, fd, n, iw_iov_total(v, (size_t)cnt), 0);
 }
 
-IW_EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int cnt, off_t off, int flags)
-{
-	struct iw_stream *s;
-
-	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
-		return -1;
-	return plain_v2(s, cnt, off, flags) ? iw_real.pwritev2(fd, v, cnt, off, flags) : tx_v2(s, fd, v, cnt, off, flags);
-}
-
-IW_EXPORT ssize_t pwritev64v2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
+static ssize_t do_pwritev2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
 {
 	struct iw_stream *s;
 
 	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
 		return -1;
 	return plain_v2(s, cnt, off, flags) ? iw_real.pwritev64v2(fd, v, cnt, off, flags) : tx_v2(s, fd, v, cnt, off, flags);
+}
+
+IW_EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int cnt, off_t off, int flags)
+{
+	return do_pwritev2(fd, v, cnt, off, flags);
+}
+
+IW_EXPORT ssize_t pwritev64v2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
+{
+	return do_pwritev2(fd, v, cnt, off, flags);
 }
 
 IW_EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
@@ -360,7 +361,7 @@ IW_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t len)
 	return do_sendfile(out, in, off, len);
 }
 #else
-#error "off_t and off64_t differ: sendfile needs a body of its own"
+#error "off_t and off64_t differ: sendfile, preadv2 and pwritev2 need bodies of their own"
 #endif
 
 IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, size_t len, unsigned int flags)

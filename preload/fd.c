@@ -191,38 +191,21 @@ static int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
 	return real(fd, cmd, arg);
 }
 
-int fcntl(int fd, int cmd, ...)
-{
-	va_list ap;
-	long arg;
+#define FCNTL(name, real) \
+	int name(int fd, int cmd, ...) \
+	{ \
+		va_list ap; \
+		long arg; \
+\
+		va_start(ap, cmd); \
+		arg = va_arg(ap, long); \
+		va_end(ap); \
+		return do_fcntl(iw_real.real, fd, cmd, arg); \
+	}
 
-	va_start(ap, cmd);
-	arg = va_arg(ap, long);
-	va_end(ap);
-	return do_fcntl(iw_real.fcntl, fd, cmd, arg);
-}
-
-int __fcntl(int fd, int cmd, ...)
-{
-	va_list ap;
-	long arg;
-
-	va_start(ap, cmd);
-	arg = va_arg(ap, long);
-	va_end(ap);
-	return do_fcntl(iw_real.fcntl, fd, cmd, arg);
-}
-
-int fcntl64(int fd, int cmd, ...)
-{
-	va_list ap;
-	long arg;
-
-	va_start(ap, cmd);
-	arg = va_arg(ap, long);
-	va_end(ap);
-	return do_fcntl(iw_real.fcntl64, fd, cmd, arg);
-}
+FCNTL(fcntl, fcntl)
+FCNTL(__fcntl, fcntl)
+FCNTL(fcntl64, fcntl64)
 
 /* ---- ranges ---- */
 

@@ -30,18 +30,11 @@ int iw_stream_getsockname(struct iw_stream *s, struct sockaddr *a, socklen_t *le
 	struct sockaddr_storage ss;
 	socklen_t full = to_sockaddr(peer ? &me->peer : &me->local, &ss), room;
 
-	if (iw_copy_in(&room, len, sizeof(room)))
-		goto fault;
-	if ((int)room < 0) {
-		errno = EINVAL;
+	if (iw_room_in(&room, len))
 		return -1;
-	}
 	if (iw_copy_out(a, &ss, room < full ? room : full) || iw_copy_out(len, &full, sizeof(full)))
-		goto fault;
+		return iw_fail(EFAULT);
 	return 0;
-fault:
-	errno = EFAULT;
-	return -1;
 }
 
 IW_EXPORT int getsockname(int fd, struct sockaddr *a, socklen_t *len)

@@ -95,10 +95,8 @@ static int put_val(const void *src, socklen_t n, void *val, socklen_t *len)
 {
 	socklen_t room;
 
-	if (iw_copy_in(&room, len, sizeof(room)))
-		return iw_fail(EFAULT);
-	if ((int)room < 0)
-		return iw_fail(EINVAL);
+	if (iw_room_in(&room, len))
+		return -1;
 	if (room > n)
 		room = n;
 	if (iw_copy_out(val, src, room) || iw_copy_out(len, &room, sizeof(room)))

@@ -48,10 +48,8 @@ int iw_opt_get(struct iw_stream *s, int fd, int level, int name, void *val, sock
 	struct iw_ctl_opt m, r;
 	socklen_t room;
 
-	if (iw_copy_in(&room, len, sizeof(room)))
-		return iw_fail(EFAULT);
-	if ((int)room < 0)
-		return iw_fail(EINVAL);
+	if (iw_room_in(&room, len))
+		return -1;
 	iw_ctl_init(&m, IW_CTL_GETSOCKOPT, 0);
 	m.level = level;
 	m.optname = name;

@@ -96,6 +96,14 @@ static bool pass(int n)
 	return !atomic_load_explicit(&iw_connecting, memory_order_relaxed) || n <= 0 || n > IW_FD_MAX;
 }
 
+static void take(struct sets *v, int n, fd_set *r, fd_set *w, fd_set *e)
+{
+	v->set[0] = r;
+	v->set[1] = w;
+	v->set[2] = e;
+	v->n = n;
+}
+
 IW_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 {
 	struct iw_sleepers z;
@@ -104,10 +112,7 @@ IW_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 
 	if (pass(n))
 		return iw_real.select(n, r, w, e, t);
-	v.set[0] = r;
-	v.set[1] = w;
-	v.set[2] = e;
-	v.n = n;
+	take(&v, n, r, w, e);
 	for (;;) {
 		bool follow = begin(&v, &z);
 
@@ -132,10 +137,7 @@ IW_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct times
 
 	if (pass(n) || !iw_deadline_ts(&d, t))
 		return iw_real.pselect(n, r, w, e, t, mask);
-	v.set[0] = r;
-	v.set[1] = w;
-	v.set[2] = e;
-	v.n = n;
+	take(&v, n, r, w, e);
 	for (;;) {
 		bool follow = begin(&v, &z);
 

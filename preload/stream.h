@@ -80,6 +80,14 @@ static inline int iw_copy_out(void *user, const void *src, size_t n)
 	return 0;
 }
 
+/* The length that the application gives with its buffer. -1 with errno as the kernel has it. */
+static inline int iw_room_in(socklen_t *room, const socklen_t *len)
+{
+	if (iw_copy_in(room, len, sizeof(*room)))
+		return iw_fail(EFAULT);
+	return (int)*room < 0 ? iw_fail(EINVAL) : 0;
+}
+
 /* getsockopt and setsockopt of the TCP socket behind a stream, by the daemon. -1 with errno, as the originals. */
 int iw_opt_get(struct iw_stream *s, int fd, int level, int name, void *val, socklen_t *len);
 int iw_opt_set(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len);
