@@ -231,7 +231,7 @@ static void local_answered(struct claim *cl, struct offer *o, enum iw_reason rea
 		server_plain(s, reason);
 		return;
 	}
-	if (!s->req.client) {	/* the server died: the client's connection goes the way of TCP */
+	if (!req_promise(&s->req)) {	/* the server died: the client's connection goes the way of TCP */
 		offer_withdraw(o, IW_REASON_UNCLAIMED);
 		server_free(s);
 		return;
@@ -259,7 +259,7 @@ static void remote_answered(struct sess_ask *q, bool yes, enum iw_reason reason)
 		server_plain(s, reason);
 		return;
 	}
-	if (!s->req.client || !sess_can_confirm(&s->t)) {
+	if (!sess_can_confirm(&s->t) || !req_promise(&s->req)) {
 		sess_confirm(&s->t, false, IW_REASON_UNCLAIMED);
 		server_plain(s, IW_REASON_DAEMON_GONE);
 		return;

@@ -43,6 +43,8 @@ struct cm_req {
 int req_begin(struct cm_req *r, struct client *c, const struct iw_ctl_hdr *h);
 void req_end(struct cm_req *r);
 /* Answer (r->client may be gone) and end. req_stream closes what it grants before it says so. */
+/* Of a CLAIM, before the first step that cannot be taken back. false: the library has given up waiting, the connection is plain TCP. */
+bool req_promise(struct cm_req *r);
 void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id);
 void req_plain(struct cm_req *r, enum iw_reason reason);
 void req_stream(struct cm_req *r, const struct stream_grant *g);

@@ -2,6 +2,7 @@
 /* Clients: the control socket, one connection per process that loaded the library, requests in, replies out. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,18 @@ void req_end(struct cm_req *r)
 	r->client->priv->nreqs--;
 	list_del(&r->node);
 	r->client = NULL;
+}
+
+/* The library shuts the connection down before it looks: one of the two sees the other (iw_proc.promised). */
+bool req_promise(struct cm_req *r)
+{
+	struct pollfd p = { .events = POLLRDHUP };
+
+	if (!r->client)
+		return false;
+	p.fd = full(r->client)->fd;
+	atomic_store(&r->client->proc->promised[r->seq % IW_PROMISES], r->seq);
+	return poll(&p, 1, 0) == 0;
 }
 
 void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id)

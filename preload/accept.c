@@ -240,13 +240,19 @@ static struct iw_stream *claim(int fd, uint64_t cookie, uint32_t conn_id, int *c
 	struct iw_ctl_conn m;
 	struct iw_ctl_stream r;
 	struct iw_stream *s;
-	int fds[2];
+	int fds[2], ret;
 
 	iw_ctl_init(&m, IW_CTL_CLAIM, 0);
 	m.conn_id = conn_id;
 	m.listener = cookie;
 	m.fd = fd;
-	if (iw_rpc(&m, fd, &r, sizeof(r), fds))
+	ret = iw_rpc(&m, fd, &r, sizeof(r), fds);
+	if (ret == -ECONNRESET) {	/* its octets may be MPA from here on: nobody must take them for the client's */
+		struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+		IW_SYS(connect, fd, &none, sizeof(none));
+	}
+	if (ret)
 		return NULL;
 	*known = true;
 	if (r.result)

@@ -34,6 +34,7 @@ struct waiter {
 	void *reply;
 	int *fds;
 	uint64_t granted;		/* stream whose STREAM is here already: the ACK has to follow */
+	const struct iw_proc *page;	/* of the connection that was asked */
 };
 #define WAITER_DONE	1u
 #define WAITER_KICK	2u
@@ -369,6 +370,7 @@ static int request(void *msg, int fd_in, struct waiter *w)
 	if (!ret) {
 		until = deadline();
 		h->seq = w->seq = ++seq;
+		w->page = atomic_load(&proc_page);
 		ret = iw_ctl_send_until(atomic_load(&ctl_fd), msg, fd_in, until);
 		if (ret)
 			drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
@@ -387,6 +389,14 @@ static int request(void *msg, int fd_in, struct waiter *w)
 	return w->ret;
 }
 
+/* No answer, and the daemon had begun to do what was asked for, or a later claim took the place of that note. */
+static bool promised(const struct waiter *w)
+{
+	uint32_t last = w->page ? atomic_load(&w->page->promised[w->seq % IW_PROMISES]) : 0;
+
+	return last && (int32_t)(last - w->seq) >= 0;
+}
+
 /* Requests of several threads wait side by side: a claim may have to wait for the offer of another thread of this process. */
 int iw_rpc(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2])
 {
@@ -401,6 +411,8 @@ int iw_rpc(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2])
 		struct waiter w = { .size = reply_size, .reply = reply, .fds = fds };
 
 		r = request(msg, fd_in, &w);
+		if (r && ((struct iw_ctl_hdr *)msg)->type == IW_CTL_CLAIM && promised(&w))
+			r = -ECONNRESET;
 	}
 	iw_sig_restore(sigs);
 	if (!fds_out)

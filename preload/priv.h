@@ -190,8 +190,8 @@ void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o);
 
 /*
  * Requests to the daemon (ctl.c). Fill msg by iw_ctl_init(); reply is checked by iw_ctl_check(). Signals are blocked and
- * one request runs at a time per process. fds_out receives up to 2 fds (CLOEXEC), -1 where none came.
- * 0, or -ENOTCONN (no daemon), -ETIMEDOUT, -EPROTO. Reconnects, rate-limited, and registers the listeners again.
+ * several may wait side by side. fds_out receives up to 2 fds (CLOEXEC), -1 where none came.
+ * 0, or -ENOTCONN (no daemon), -ETIMEDOUT, -EPROTO; -ECONNRESET: a CLAIM that had begun (iw_proc.promised). Reconnects, rate-limited, and registers the listeners again.
  */
 int iw_rpc(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2]);
 /* The same without reply; dropped when there is no daemon. */

@@ -84,15 +84,19 @@ struct iw_dir {
 };
 static_assert(sizeof(struct iw_dir) == 192, "iw_dir");
 
-/* ---- the page of a process: written by the library, a hint for the daemon ---- */
+/* ---- the page of a process: between its library and the daemon; each may spoil its own connections only ---- */
 #define IW_PROC_MAGIC	0x49575052u	/* "IWPR" */
 #define IW_INTENTS	256u
+#define IW_PROMISES	64u
 struct iw_proc {
 	uint32_t magic;
 	uint32_t version;
 	/* Open intents: raised before connect() is called, lowered when the offer was answered or the connect ended.
 	 * Bucket = iw_addr_hash(destination address, port) % IW_INTENTS. */
 	_Atomic uint32_t intent[IW_INTENTS];
+	/* By the daemon: seq of a CLAIM whose connection may become MPA, at seq % IW_PROMISES, before anything of it begins. Should the answer
+	 * never come, such a connection cannot be plain TCP any more. */
+	_Atomic uint32_t promised[IW_PROMISES];
 };
 static_assert(sizeof(struct iw_proc) <= IW_PAGE_SIZE, "iw_proc");
 
