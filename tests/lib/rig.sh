@@ -61,13 +61,14 @@ rig_wires() {
 	local i n=$1
 	[ "$n" -gt 1 ] || return 0
 	if [ "$n" = 2 ]; then
-		ip link add eth0 netns "$RIG_ID"h1 type veth peer name eth0 netns "$RIG_ID"h2 || exit 1
+		# from inside: Linux 6.1 looks for the name in the caller's namespace, which may have an eth0
+		ip -n "$RIG_ID"h1 link add eth0 type veth peer name eth0 netns "$RIG_ID"h2 || exit 1
 	else
 		ip netns add "$RIG_ID"sw || exit 1
 		ip -n "$RIG_ID"sw link add br0 type bridge
 		ip -n "$RIG_ID"sw link set br0 up
 		for i in $(seq "$n"); do
-			ip link add eth0 netns "$RIG_ID"h"$i" type veth peer name "p$i" netns "$RIG_ID"sw || exit 1
+			ip -n "$RIG_ID"h"$i" link add eth0 type veth peer name "p$i" netns "$RIG_ID"sw || exit 1
 			ip -n "$RIG_ID"sw link set "p$i" master br0 up
 		done
 	fi
