@@ -268,7 +268,7 @@ static int run(const char *from, const char *to, struct sockaddr_in *a, const st
 	waitpid(pid, &status, 0);
 	if (status || !b.messages)
 		return 1;
-	printf("%.4f %.4f\n", b.result, (cpu(RUSAGE_SELF) + cpu(RUSAGE_CHILDREN)) / (double)b.messages);
+	printf("%.6g %.6g\n", b.result, (cpu(RUSAGE_SELF) + cpu(RUSAGE_CHILDREN)) / (double)b.messages);
 	return 0;
 }
 
