@@ -18,7 +18,7 @@ import threading
 import time
 
 
-def one(s, n):
+def one(s, peer, n):
     got, h, how, kind = 0, hashlib.sha256(), "fin", b"?"
     try:
         kind = s.recv(1)
@@ -31,15 +31,15 @@ def one(s, n):
                 s.sendall(x)
     except OSError as e:
         how = errno.errorcode[e.errno]
-    print("connection", kind.decode("ascii", "replace"), got, h.hexdigest()[:16], how, flush=True)
+    print("connection", peer, kind.decode("ascii", "replace"), got, h.hexdigest()[:16], how, flush=True)
     s.close()
 
 
 def server(addr, port, n="0"):
     s = socket.create_server((addr, int(port)), backlog=512)
     while True:
-        c, _ = s.accept()
-        threading.Thread(target=one, args=(c, int(n)), daemon=True).start()
+        c, a = s.accept()
+        threading.Thread(target=one, args=(c, a[1], int(n)), daemon=True).start()
 
 
 def ask(s, what):

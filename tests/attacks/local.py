@@ -108,8 +108,14 @@ for n in (2, 16, 253):
     ok(c.get() is None, f"L9: {n} descriptors in one message: that client is closed")
 for body in (b"", b"\0" * 63, b"\0" * 65, b"\0" * 4000):
     c = Client(hello=False)
-    c.put(HELLO, body)
+    try:
+        c.put(HELLO, body)
+    except OSError:
+        pass    # closed already: descriptors of the ones before wait to be closed
     ok(c.get() is None, f"L9: a HELLO of {len(body)} octets: that client is closed")
 c = Client(hello=False)
-c.put(OFFER, conn, [keep[0].fileno()])
+try:
+    c.put(OFFER, conn, [keep[0].fileno()])
+except OSError:
+    pass
 ok(c.get() is None, "L9: an OFFER before HELLO: that client is closed")

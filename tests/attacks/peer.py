@@ -272,6 +272,7 @@ class Stream:
         self.w = w
         pd = struct.pack(">4sBBHIQIHHHH16s16sHH", b"RSTM", 1, 1, caps, OUR_RING, 0, RING, bufs, 1024, srcavail, them[1],
                          mapped(them[0]), mapped(us[0]), us[1], 0)
+        self.port = us[1]
         r = w.initiate(pd)
         f = struct.unpack(">4sBBHIQIHHHH", r[:32])
         self.caps, self.stag, self.to, self.len, self.bufs = f[3:8]

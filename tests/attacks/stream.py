@@ -35,11 +35,11 @@ def files():
     return len(os.listdir(f"/proc/{PID}/fd"))
 
 
-def server_says(pattern, seconds=60):
-    """The server's newest line that matches, waiting for it."""
+def server_says(st, pattern, seconds=60):
+    """The server's line about this stream that matches, waiting for it."""
     end = time.monotonic() + seconds
     while True:
-        lines = [x for x in open(SERVER).read().splitlines()[said():] if re.search(pattern, x)]
+        lines = [x for x in open(SERVER).read().splitlines()[said():] if x.startswith(f"connection {st.port} ") and re.search(pattern, x)]
         if lines or time.monotonic() > end:
             return lines[-1] if lines else ""
         time.sleep(0.02)
@@ -77,8 +77,8 @@ def new(kind=b"s", **kw):
     return st
 
 
-def app_sees(what, how="ECONNRESET"):
-    line = server_says(r" %s$" % how)
+def app_sees(st, what, how="ECONNRESET"):
+    line = server_says(st, r" %s$" % how)
     ok(line, f"{what}: the application sees {how.strip('()').replace('|', ' or ')}", open(SERVER).read()[-300:])
 
 
@@ -88,7 +88,7 @@ def honest():
     st = new()
     st.data(b"0123456789" * 100)
     st.data(b"", 1)     # FIN
-    line = server_says(" fin$")
+    line = server_says(st, " fin$")
     ok(f" s 1000 {hashlib.sha256(b'0123456789' * 100).hexdigest()[:16]}" in line, "the scripted peer can speak the stream protocol at all", line)
     st.close()
 
@@ -112,7 +112,7 @@ def r8_scribble():
             st.w.write(st.stag, st.to + 4096 + 1400 * k, garbage)
         except Ended:
             break
-    line = server_says(" (fin|ECONNRESET)$")
+    line = server_says(st, " (fin|ECONNRESET)$")
     ok(f" s 3000 {hashlib.sha256(announced).hexdigest()[:16]} fin" in line, "R8: what the peer scribbles beyond the announced position never reaches the application", line)
     st.close()
 
@@ -127,7 +127,7 @@ def ends(what, attack, want, how="ECONNRESET"):
         how = str(e)
     ok(re.fullmatch(want, how), f"{what}: {how}", how)
     st.close()
-    app_sees(what, app)
+    app_sees(st, what, app)
 
 
 def r_rights():
@@ -145,7 +145,7 @@ def r_rights():
     two.data(b"s" + b"alive" * 10)
     forget()
     two.data(b"", 1)
-    ok(" s 50 " in server_says(" fin$"), "R1: which notices nothing")
+    ok(" s 50 " in server_says(two, " fin$"), "R1: which notices nothing")
     two.close()
     if not PORT2:
         return
@@ -221,7 +221,7 @@ def r16_sends():
             owed += 1
     bounded(before, f"R16: {n} messages with credit")
     st.close()
-    app_sees("R16: the peer vanishes")
+    app_sees(st, "R16: the peer vanishes")
 
 
 def r26_flood():
@@ -231,7 +231,7 @@ def r26_flood():
         st.w.raw(junk)
     st.data(b"still here")
     st.data(b"", 1)
-    line = server_says(" (fin|ECONNRESET)$", 60)
+    line = server_says(st, " (fin|ECONNRESET)$", 300)
     ok(line.endswith("fin") and " s 10 " in line, f"R26: {n} zero-length Writes with junk STags: the stream goes on behind them", line)
     bounded(before, "R26")
     st.close()
