@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Plays the vectors of section 7 and the well-formed messages at a live RNIC over TCP (tests/iwdut) and compares its answer octet
 for octet: each whole, cut at every octet boundary, one octet at a time, and glued to a neighbour."""
+import atexit
 import errno
 import os
 import re
@@ -33,6 +34,7 @@ def ok(good, what, why=""):
 class Dut:
     def __init__(self, *args):
         self.p = subprocess.Popen([build + "/tests/iwdut", "--port", "0", *args], stdout=subprocess.PIPE, text=True)
+        atexit.register(self.p.kill)    # also after an exception
         self.port = int(re.fullmatch(r"listening on (\d+)\n", self.p.stdout.readline()).group(1))
 
     def play(self, pieces, request="mpa.req.r1.c", fin=False):
