@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ipsec.h"
@@ -22,6 +23,7 @@
 #define REDIAL_MAX_MS	2000u
 #define DAEMON_PD	0xffffffffu	/* protection domain of the daemon itself */
 #define DIALS_MAX	256u		/* under way; the oldest that nobody waits for gives way */
+#define PORT_TRIES	100u	/* 20 ms apart */
 
 static struct { int fd; struct op op; struct timer retry; } port = { .fd = -1 };
 static struct list dials = { &dials, &dials };
@@ -609,6 +611,16 @@ static int port_bind(int family)
 	return fd;
 }
 
+/* What io_uring held for a daemon that was killed the kernel lets go of a moment after its end. */
+static int port_bind_again(int family)
+{
+	int ret;
+
+	for (unsigned int i = 0; (ret = port_bind(family)) == -EADDRINUSE && i < PORT_TRIES; i++)
+		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	return ret;
+}
+
 static void bind_explain(int err)
 {
 	log_err("control port %u: %s", conf.control_port, strerror(err));
@@ -632,9 +644,9 @@ int session_start(void)
 	}
 	free(names);
 	if (fd < 0)
-		fd = port_bind(AF_INET6);
+		fd = port_bind_again(AF_INET6);
 	if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)
-		fd = port_bind(AF_INET);
+		fd = port_bind_again(AF_INET);
 	if (fd < 0) {
 		bind_explain(-fd);
 		return fd;

@@ -359,6 +359,13 @@ static int accept_any(int fd, struct sockaddr *addr, socklen_t *len, int flags, 
 	saved = errno;
 	if (iw_word(n))		/* the fd that had this number was closed behind our back */
 		iw_fd_forget(n);
+	if (l && !iw_in_vfork() && listener_of(iw_word(fd)) == l) {
+		/* another process may have registered it with a daemon that came back: the client may wait for our claim */
+		if (atomic_load(&l->ctl_gen))
+			iw_ctl_retry();
+		listener_register(l, fd);
+		cookie = l->cookie;
+	}
 	if (l && iw_ctl_up() && !iw_in_vfork())
 		accepted(l, cookie, n, flags);
 	else if (l && !iw_word(n))

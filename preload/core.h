@@ -98,6 +98,7 @@ enum {
 	IW_TELL_MUST = 1,	/* worth a bounded wait when the daemon's queue is full */
 };
 bool iw_ctl_ready(void);	/* a daemon answers (connects when it is time to try); costs one system call */
+void iw_ctl_retry(void);	/* it is time to try, unless the last one refused or hung */
 bool iw_ctl_up(void);		/* as far as known, without asking */
 uint64_t iw_ctl_gen(void);	/* of the connection; changes with every new one; 0: none yet */
 uint32_t iw_conn_id_new(void);

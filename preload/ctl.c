@@ -21,7 +21,7 @@
 static struct iw_lock ctl_lock;
 static _Atomic int ctl_fd = -1;
 static _Atomic uint64_t ctl_ino, ctl_generation, next_try;
-static _Atomic uint32_t ctl_is_up, answer_ms = ANSWER_MS, next_conn_id;
+static _Atomic uint32_t ctl_is_up, nobody_there, answer_ms = ANSWER_MS, next_conn_id;
 static uint32_t seq;
 
 /* A request that waits for its reply; on the stack of its thread. Whoever waits first reads for all. */
@@ -241,6 +241,7 @@ static int open_held(void)
 		fd = dial_one(iw_rundir(i));
 	if (fd >= 0)
 		fd = install(fd);
+	atomic_store(&nobody_there, fd < 0);
 	if (fd < 0) {
 		atomic_store(&next_try, iw_now_ms() + RETRY_MS);
 		return -ENOTCONN;
@@ -254,6 +255,12 @@ static int open_held(void)
 	atomic_store_explicit(&ctl_is_up, 1, memory_order_release);
 	iw_listeners_register(rpc_held);
 	return iw_ctl_up() ? 0 : -ENOTCONN;
+}
+
+void iw_ctl_retry(void)
+{
+	if (!iw_ctl_up() && atomic_load(&nobody_there))
+		atomic_store(&next_try, 0);
 }
 
 bool iw_ctl_ready(void)

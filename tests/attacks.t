@@ -52,7 +52,8 @@ as() {
 NOBODY=65534
 OTHER=2
 OTHERS=
-if command -v setpriv >/dev/null && cp "$IW_BUILD/iwctl" "$RIG_DIR/" && cp -r "$ATTACKS" "$RIG_DIR/attacks" && chmod -R a+rX "$RIG_DIR"; then
+if command -v setpriv >/dev/null && cp "$IW_BUILD/iwctl" "$RIG_DIR/" && cp -r "$ATTACKS" "$RIG_DIR/attacks" &&
+	cp "$RIG_TESTS/vectors.py" "$RIG_DIR/attacks/" && chmod -R a+rX "$RIG_DIR"; then
 	ATTACKS=$RIG_DIR/attacks
 	as 1 $NOBODY "$PY" -c '' 2>/dev/null || PY=/usr/bin/python3	# root may have one of its own
 	! as 1 $NOBODY "$PY" -c '' 2>/dev/null || OTHERS=1

@@ -19,23 +19,6 @@ static struct {
 	int out;		/* what the server prints */
 } t;
 
-/* ---- the server: prints its port, accepts once, prints what it got ---- */
-
-static int server(void)
-{
-	char buf[100] = "";
-	uint16_t port;
-	int l = tcp_listen(&port), s;
-	ssize_t n;
-
-	printf("%u\n", port);
-	fflush(stdout);
-	s = accept(l, NULL, NULL);
-	n = s < 0 ? -1 : recv(s, buf, sizeof(buf) - 1, 0);
-	printf("%s\n", n < 0 ? strerrorname_np(errno) : n ? buf : "end");
-	return 0;
-}
-
 static void server_says(char *buf, size_t size)
 {
 	size_t n = 0;
@@ -96,7 +79,7 @@ static void start(void)
 	struct timeval tv = { .tv_sec = 20 };
 	struct iw_ctl_hello_ack a;
 	struct iw_ctl_ack k;
-	char lib[300];
+	char lib[300], server[300];
 	int p[2], fd;
 
 	snprintf(t.dir, sizeof(t.dir), "%s/iwt-cl.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
@@ -109,13 +92,14 @@ static void start(void)
 	pages();
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
 	snprintf(lib, sizeof(lib), "%s/libiwsock.so", build ? build : "build/plain");
+	snprintf(server, sizeof(server), "%s/tests/lib/accept_once", build ? build : "build/plain");
 	t.pid = fork();
 	if (!t.pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		setenv("LD_PRELOAD", lib, 1);
 		setenv("IWSOCK_RUNDIR", t.dir, 1);
 		dup2(p[1], 1);
-		execl("/proc/self/exe", "claim_lost_test", "server", (char *)NULL);
+		execl(server, server, (char *)NULL);
 		_exit(127);
 	}
 	close(p[1]);
@@ -244,15 +228,13 @@ static void granted(void **state)
 	close(c);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_begun), cmocka_unit_test(promised), cmocka_unit_test(an_older_promise),
 		cmocka_unit_test(a_later_promise_took_its_place), cmocka_unit_test(granted),
 	};
 
-	if (argc > 1 && !strcmp(argv[1], "server"))
-		return server();
 	own_net();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
