@@ -52,6 +52,11 @@ registered() { [ "$(host_ctl 1 listeners --json | json 'len(d)')" = 1 ]; }
 until_true 10 registered
 ok $? "a daemon again: the first process has registered the listener"
 until_true 10 accepting $server
+# the other host may have found nobody meanwhile: make contact
+host_ctl 1 check "$(host_addr 2):7400" >/dev/null
+known() { [ "$(host_ctl 2 peers --json | json "[r['state'] for r in d if r['address'] == '$A']")" = "['iwarp']" ]; }
+until_true 10 known
+ok $? "the hosts know each other again" || host_ctl 2 peers | sed 's/^/# /'
 counts_begin 1 2
 got="$(who)$(who)"
 is "$(grep -o . <<<"$got" | sort | tr -d '\n')" 01 "each of them accepts"
