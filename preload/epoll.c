@@ -60,7 +60,7 @@ static bool regs_map(void)
 	p = IW_SYS(mmap, NULL, sizeof(*regs), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p < 0 && p > -4096)
 		return false;
-	regs = (struct regs *)p;
+	__atomic_store_n(&regs, (struct regs *)p, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -106,7 +106,7 @@ static void reg_add(int fd, int epfd, const struct epoll_event *ev)
 	if (free_list)
 		free_list = r->next_fd;
 	*r = (struct reg){ .data = ev->data.u64, .fd = fd, .epfd = epfd, .events = ev->events, .next_fd = regs->by_fd[fd] };
-	regs->by_fd[fd] = i;
+	__atomic_store_n(&regs->by_fd[fd], i, __ATOMIC_RELAXED);
 	hash_in(r);
 }
 
@@ -118,7 +118,7 @@ static void reg_del(struct reg *r)
 	while (*p && *p != idx)
 		p = &regs->r[*p - 1].next_fd;
 	if (*p)
-		*p = r->next_fd;
+		__atomic_store_n(p, r->next_fd, __ATOMIC_RELAXED);
 	r->fd = -1;
 	r->next_fd = free_list;
 	free_list = idx;
@@ -130,11 +130,13 @@ void iw_reg_drop_fd(int fd)
 		reg_del(&regs->r[regs->by_fd[fd] - 1]);
 }
 
+/* Who closes fd is the last to use the number: what it looks at without the lock, nobody changes meanwhile. */
 void iw_reg_forget(int fd)
 {
+	struct regs *all = __atomic_load_n(&regs, __ATOMIC_ACQUIRE);
 	uint64_t sigs;
 
-	if (!regs || !regs->by_fd[fd])
+	if (!all || !__atomic_load_n(&all->by_fd[fd], __ATOMIC_RELAXED))
 		return;
 	sigs = iw_lock(&iw_tab_lock);
 	iw_reg_drop_fd(fd);

@@ -33,7 +33,7 @@ static void private_data(const uint8_t *p, size_t n)
 	}
 	if (!iw_rs_pd_decode(&rs, p, n)) {
 		must(rs.ring_len >= 65536 && rs.ring_len <= 64u << 20 && !(rs.ring_len & (rs.ring_len - 1)));
-		must(rs.ring_to <= UINT64_MAX - rs.ring_len && rs.bufs >= 8 && rs.buf_size >= 64);
+		must(rs.ring_to <= UINT64_MAX - (rs.ring_len - 1) && rs.bufs >= 8 && rs.buf_size >= 64);
 		iw_rs_pd_encode(&rs, out);
 		must(!iw_rs_pd_decode(&rs2, out, IW_RS_PD_LEN) && rs2.ring_to == rs.ring_to && rs2.caps == rs.caps);
 	}
