@@ -214,7 +214,8 @@ exec 7>"$RIG_DIR/deaf"
 until_true 20 grep -q "^deaf 40" "$RIG_DIR/deaf.log"
 ok $? "SEC-P06: 40 streams of one user are flooded and never read"
 # L4: and a program of the same user scribbles over all it shares with the daemon
-got=$(as 3 $NOBODY timeout 300 "$PY" "$ATTACKS/app.py" scribble "$A" 7300 "$([ "${IW_LONG-}" = 1 ] && echo 3600 || echo 2)" 2>&1)
+scribble=$([ "${IW_LONG-}" = 1 ] && echo 3600 || echo 2)
+got=$(as 3 $NOBODY timeout $((scribble + 300)) "$PY" "$ATTACKS/app.py" scribble "$A" 7300 "$scribble" 2>&1)
 like() { case $1 in $2) pass "$3" ;; *) fail "$3"; diag "$1" ;; esac; }
 like "$got" "scribbled [1-9]* areas [1-9]*" "L4: shared memory scribbled over: $got"
 n=$(beats pulse2.log)
