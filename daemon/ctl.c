@@ -313,8 +313,10 @@ out:
 	for (unsigned int i = 0; i < MAX_FDS; i++)
 		if (fds[i] >= 0)
 			close_passed(fds[i], cc->c.uid);
-	if (closing_too_many(cc->c.uid))
+	if (ret >= 0 && closing_too_many(cc->c.uid)) {
+		log_warn("user %u passed files that do not close; pid %d closed", (unsigned int)cc->c.uid, (int)cc->c.pid);
 		ret = -EDQUOT;
+	}
 	if (cc->dead)
 		client_free(cc);
 	else if (ret < 0)

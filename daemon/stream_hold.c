@@ -42,11 +42,11 @@ void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn)
 	engine_submit(sqe, &st->d_rx);
 }
 
-void carrier_received(struct stream *st)
+/* One that failed left d_msg and d_control as they were: what stands there is of an earlier message. */
+void carrier_received(struct stream *st, int res)
 {
-	if (st->d_msg.msg_controllen)
+	if (res >= 0 && st->d_msg.msg_controllen)
 		passed_take(&st->d_msg, NULL, 0, st->end[0].uid);
-	st->d_msg.msg_controllen = 0;
 }
 
 void carrier_record_reset(struct stream *st, int err)

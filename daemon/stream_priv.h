@@ -87,7 +87,7 @@ void carrier_record_reset(struct stream *st, int err);	/* in the page only; afte
 void carrier_reset(struct stream *st, int err);	/* the page says RESET; then the carrier goes */
 void carrier_drop(struct stream *st);		/* close d */
 void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn);	/* by d_rx */
-void carrier_received(struct stream *st);	/* first thing in fn: descriptors that came along are closed */
+void carrier_received(struct stream *st, int res);	/* first thing in fn: descriptors that came along are closed */
 void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error));	/* tell when the application closed */
 bool carrier_hup(const struct stream *st);	/* look now */
 bool tcp_linger0(int tcp);

@@ -36,7 +36,7 @@ static void tx_received(struct op *op, int res, bool more)
 	struct stream *st = container_of(op, struct stream, d_rx);
 	struct stream_remote *r;
 
-	carrier_received(st);
+	carrier_received(st, res);
 	if (st->state == STREAM_DEAD || st->d_drop) {
 		stream_ended_op(st);
 		return;

@@ -74,7 +74,7 @@ static void up_received(struct op *op, int res, bool more)
 	struct stream *st = container_of(op, struct stream, d_rx);
 	struct relay_dir *d;
 
-	carrier_received(st);
+	carrier_received(st, res);
 	if (st->state == STREAM_DEAD) {
 		stream_ended_op(st);
 		return;

@@ -179,6 +179,42 @@ static void lingers_in_a_carrier(void **state)
 	close(l);
 }
 
+/*
+ * After an octet that came with a descriptor the relay's receive fails (closed with octets unread). The number of that descriptor is
+ * somebody else's by then.
+ */
+static void error_after_descriptors(void **state)
+{
+	struct lib server = lib_new(), client = lib_new(), next;
+	struct answer o;
+	uint16_t port;
+	int l = tcp_listen(&port), tcp, s, fd, have = 0;
+	char c;
+
+	assert_int_equal(lib_listen(&server, l).result, 0);
+	tcp = tcp_connect(port);
+	s = accept(l, NULL, NULL);
+	o = lib_conn(&client, IW_CTL_OFFER, tcp);
+	assert_int_equal(o.m.result, 0);
+	lib_id(&client, IW_CTL_COMMIT, o.m.stream_id);
+	close(tcp);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	pass(o.fds[0], "x", 1, &fd, 1);
+	assert_int_equal(recv(s, &c, 1, 0), 1);
+	next = lib_new();
+	assert_int_equal(send(s, "unread", 6, 0), 6);
+	while (have < 6)
+		assert_int_equal(ioctl(o.fds[0], FIONREAD, &have), 0);
+	answer_close(&o);
+	assert_true(recv(s, &c, 1, 0) <= 0);	/* the relay has ended */
+	lib_sync(&next);
+	lib_free(&next);
+	lib_free(&server);
+	lib_free(&client);
+	close(s);
+	close(l);
+}
+
 /* ---- a file system that opens and then says nothing more ---- */
 
 static void fuse_answer(int dev, uint64_t unique, void *data, size_t len)
@@ -327,6 +363,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lingers_as_one_too_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(lingers_in_a_message_not_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(lingers_in_a_carrier, setup, teardown),
+		cmocka_unit_test_setup_teardown(error_after_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(file_that_does_not_close, setup, fuse_teardown),
 	};
 
