@@ -10,25 +10,22 @@
 
 struct iwctl iwctl;
 
-/* These have options of their own: everything behind their names is theirs. */
-#define OWN "-c|-s ..."
-#define OWN_CLOSE "ID...|--idle N"
-
 static const struct command {
 	const char *name, *args, *what;
 	int (*run)(int argc, char **argv);
+	bool own;	/* has options of its own: everything behind its name is its */
 } commands[] = {
-	{ "status", "", "the daemon, its settings and totals", status_main },
-	{ "streams", "", "every connection: transport, state, octets, messages by RDMAP operation", streams_main },
-	{ "why", "PID|PID/FD|HOST:PORT", "why a connection is accelerated or plain TCP, in sentences", why_main },
-	{ "check", "HOST:PORT", "probe the way to a server end to end", check_main },
-	{ "peers", "", "other hosts: who has an iwarpd, who not and until when", peers_main },
-	{ "stags", "", "registered memory (STags)", stags_main },
-	{ "listeners", "", "listening sockets that programs registered", listeners_main },
-	{ "reasons", "", "the table of reasons with counts", reasons_main },
-	{ "check-policy", "FILE", "check an iwsock.conf", check_policy_main },
-	{ "close", OWN_CLOSE, "end streams: by id, or those that are idle; see iwctl close --help", close_main },
-	{ "rping", OWN, "ping over RDMA, as rdma-core's rping; needs no daemon; see iwctl rping --help", rping_main },
+	{ "status", "", "the daemon, its settings and totals", status_main, false },
+	{ "streams", "", "every connection: transport, state, octets, messages by RDMAP operation", streams_main, false },
+	{ "why", "PID|PID/FD|HOST:PORT", "why a connection is accelerated or plain TCP, in sentences", why_main, false },
+	{ "check", "HOST:PORT", "probe the way to a server end to end", check_main, false },
+	{ "peers", "", "other hosts: who has an iwarpd, who not and until when", peers_main, false },
+	{ "stags", "", "registered memory (STags)", stags_main, false },
+	{ "listeners", "", "listening sockets that programs registered", listeners_main, false },
+	{ "reasons", "", "the table of reasons with counts", reasons_main, false },
+	{ "check-policy", "FILE", "check an iwsock.conf", check_policy_main, false },
+	{ "close", "ID...|--idle N", "end streams: by id, or those that are idle; see iwctl close --help", close_main, true },
+	{ "rping", "-c|-s ...", "ping over RDMA, as rdma-core's rping; needs no daemon; see iwctl rping --help", rping_main, true },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -54,7 +51,7 @@ static const struct command *own_options(int argc, char **argv, const struct opt
 	while (getopt_long(argc, argv, "+jr:sVh", options, NULL) != -1)
 		;
 	for (size_t i = 0; optind < argc && i < COMMANDS; i++)
-		if ((!strcmp(commands[i].args, OWN) || !strcmp(commands[i].args, OWN_CLOSE)) && !strcmp(argv[optind], commands[i].name))
+		if (commands[i].own && !strcmp(argv[optind], commands[i].name))
 			cmd = &commands[i];
 	opterr = 1;
 	return cmd;

@@ -24,7 +24,7 @@ keys=$(sed -n 's/^\t{ "\([a-z_]*\)", K_.*/\1/p' daemon/conf.c | sort)
 manual=$(sed -n '/^\.SH KEYS/,/^\.SH EXAMPLE/p' man/iwarpd.conf.5 | sed -n 's/^\.BR \([a-z_ \\,]*\) ".*/\1/p' | sed 's/ ,\\ / /g' | tr ' ' '\n' | grep . | sort)
 same "iwarpd.conf(5) has every key" "$keys" "$manual"
 
-commands=$(sed -n 's/^\t{ "\([a-z-]*\)", .*_main },/\1/p' daemon/iwctl.c | sort)
+commands=$(sed -n 's/^\t{ "\([a-z-]*\)", .*_main, [a-z]* },/\1/p' daemon/iwctl.c | sort)
 manual=$(sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/p' man/iwctl.8 | sed 's/\\-/-/g' | sed -n 's/^\.BR* \([a-z-]*\).*/\1/p' | sort -u)
 same "iwctl(8) has every command" "$commands" "$(grep -xF "$commands" <<<"$manual")"
 bash=$(sed -n 's/.*local commands="\(.*\)"/\1/p' conf/iwctl.bash | tr ' ' '\n' | sort)

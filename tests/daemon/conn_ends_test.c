@@ -237,16 +237,22 @@ static void terminate_while_stalled(void **state)
 	}
 }
 
-/* A peer that never reads cannot hold a Terminate, and us, for ever (R31). */
-static void terminate_never_leaves(void **state)
+/* With twenty Sends of 1 MiB posted, more than the socket takes. */
+static void up_with_sends(void)
 {
 	struct iw_wr wr = { .op = IW_WR_SEND, .nsge = 1, .sge = { { .len = 1 << 20 } } };
 
-	conf.close_timeout = 100;
 	up("fpdu.write.zero");
 	wr.sge[0].stag = rnic_mr_stag(mr);
 	for (unsigned int i = 0; i < 20; i++)
 		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+}
+
+/* A peer that never reads cannot hold a Terminate, and us, for ever (R31). */
+static void terminate_never_leaves(void **state)
+{
+	conf.close_timeout = 100;
+	up_with_sends();
 	conn_kick(z.c);
 	run_rounds(50);
 	say_vec("neg.qn4");
@@ -257,13 +263,9 @@ static void terminate_never_leaves(void **state)
 /* LLP-3-03: the peer stops reading, then resets: each accepted request completes once. */
 static void reset_while_stalled(void **state)
 {
-	struct iw_wr wr = { .op = IW_WR_SEND, .nsge = 1, .sge = { { .len = 1 << 20 } } };
 	struct linger l = { .l_onoff = 1 };
 
-	up("fpdu.write.zero");
-	wr.sge[0].stag = rnic_mr_stag(mr);
-	for (unsigned int i = 0; i < 20; i++)
-		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	up_with_sends();
 	conn_kick(z.c);
 	run_rounds(50);
 	setsockopt(tcp[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l));
@@ -277,13 +279,8 @@ static void reset_while_stalled(void **state)
 /* The same when it is we who close and the peer never takes the rest. */
 static void close_while_stalled(void **state)
 {
-	struct iw_wr wr = { .op = IW_WR_SEND, .nsge = 1, .sge = { { .len = 1 << 20 } } };
-
 	conf.close_timeout = 100;
-	up("fpdu.write.zero");
-	wr.sge[0].stag = rnic_mr_stag(mr);
-	for (unsigned int i = 0; i < 20; i++)
-		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	up_with_sends();
 	conn_close(z.c);
 	run_until(is_true, &z.closed);
 	assert_int_equal(z.err, ETIMEDOUT);

@@ -261,6 +261,16 @@ static void rights_change(void **state)
 	prm_mem_destroy(mem);
 }
 
+static void only_in_its_domain(const struct rnic_mr *mr, const struct vqp *in, const struct vqp *out)
+{
+	void *p;
+
+	for (unsigned int right = 1; right < 64; right *= 2) {
+		assert_int_equal(rnic_qp_ops.access(in->qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_OK);
+		assert_int_equal(rnic_qp_ops.access(out->qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_SCOPE);
+	}
+}
+
 /* Two users: nothing of one can be named by the other's streams, whatever the right (SEC-R01). */
 static void users_do_not_meet(void **state)
 {
@@ -273,10 +283,7 @@ static void users_do_not_meet(void **state)
 	assert_int_equal(vqp_new(&v, pd, cq, cq, 0, 0), 0);
 	assert_int_equal(vqp_new(&w, foreign, cq2, cq2, 0, 0), 0);
 	mr = new_mr(pd, NULL, mem, 4096, 63);
-	for (unsigned int right = 1; right < 64; right *= 2) {
-		assert_int_equal(rnic_qp_ops.access(v.qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_OK);
-		assert_int_equal(rnic_qp_ops.access(w.qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_SCOPE);
-	}
+	only_in_its_domain(mr, &v, &w);
 	assert_int_equal(rnic_qp_ops.invalidate(w.qp, rnic_mr_stag(mr)), IW_ACC_SCOPE);
 	assert_null(rnic_qp_mem(w.qp, rnic_mr_stag(mr), 0, 8));
 	assert_int_equal(rnic_mr_reg(pd, w.qp, mem, 8, 0, IW_ACCESS_REMOTE_READ, &mr), -EINVAL);	/* scope of another domain */
@@ -298,7 +305,7 @@ static void domains_of_one_user(void **state)
 	struct rnic_cq *cq = new_cq(a, 512), *cq2 = new_cq(b, 512);
 	struct rnic_mr *mr, *mr2;
 	struct vqp v, w;
-	void *mem, *p;
+	void *mem;
 
 	assert_ptr_not_equal(a, b);
 	assert_ptr_equal(rnic_pd_user(a), user);
@@ -308,10 +315,7 @@ static void domains_of_one_user(void **state)
 	assert_int_equal(vqp_new(&v, a, cq, cq, 0, 0), 0);
 	assert_int_equal(vqp_new(&w, b, cq2, cq2, 0, 0), 0);
 	mr = new_mr(a, NULL, mem, 4096, 63);
-	for (unsigned int right = 1; right < 64; right *= 2) {
-		assert_int_equal(rnic_qp_ops.access(v.qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_OK);
-		assert_int_equal(rnic_qp_ops.access(w.qp, rnic_mr_stag(mr), 0, 8, right, &p), IW_ACC_SCOPE);
-	}
+	only_in_its_domain(mr, &v, &w);
 	assert_int_equal(rnic_mr_reg(b, NULL, mem, 8, 0, IW_ACCESS_REMOTE_WRITE, &mr2), -EBUSY);
 	rnic_mr_dereg(mr);
 	rnic_qp_destroy(v.qp);
