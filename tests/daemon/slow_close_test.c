@@ -146,37 +146,62 @@ static void lingers_in_a_message_not_read(void **state)
 	not_held_up();
 }
 
-/* Sent to a carrier, which is a unix socket although TCP knows no such thing. Nobody claims it: the daemon relays. */
-static void lingers_in_a_carrier(void **state)
+/* A stream that nobody claims: the daemon relays between its carrier and the server's TCP socket. */
+struct relayed {
+	struct lib server, client;
+	int listener, carrier, segment, tcp;
+};
+
+static void relayed_up(struct relayed *r)
 {
-	struct lib server = lib_new(), client = lib_new();
 	struct answer o;
 	uint16_t port;
-	char c;
-	int l = tcp_listen(&port), tcp, s, fd;
+	int c;
 
-	assert_int_equal(lib_listen(&server, l).result, 0);
-	tcp = tcp_connect(port);
-	s = accept(l, NULL, NULL);
-	o = lib_conn(&client, IW_CTL_OFFER, tcp);
+	r->server = lib_new();
+	r->client = lib_new();
+	r->listener = tcp_listen(&port);
+	assert_int_equal(lib_listen(&r->server, r->listener).result, 0);
+	c = tcp_connect(port);
+	r->tcp = accept(r->listener, NULL, NULL);
+	o = lib_conn(&r->client, IW_CTL_OFFER, c);
 	assert_int_equal(o.m.result, 0);
-	lib_id(&client, IW_CTL_COMMIT, o.m.stream_id);
-	close(tcp);
+	lib_id(&r->client, IW_CTL_COMMIT, o.m.stream_id);
+	close(c);
+	r->carrier = o.fds[0];
+	r->segment = o.fds[1];
+}
+
+static void relayed_down(struct relayed *r)
+{
+	if (r->carrier >= 0)
+		close(r->carrier);
+	close(r->segment);
+	lib_free(&r->server);
+	lib_free(&r->client);
+	close(r->tcp);
+	close(r->listener);
+}
+
+/* Sent to a carrier, which is a unix socket although TCP knows no such thing. */
+static void lingers_in_a_carrier(void **state)
+{
+	struct relayed r;
+	int fd;
+	char c;
+
+	relayed_up(&r);
 	for (int i = 0; i < 3; i++) {
 		fd = lingering();
 		daemon_pause();
-		pass(o.fds[0], "x", 1, &fd, 1);
+		pass(r.carrier, "x", 1, &fd, 1);
 		kill(d.pid, SIGCONT);
 		not_held_up();
 	}
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(recv(s, &c, 1, 0), 1);
+		assert_int_equal(recv(r.tcp, &c, 1, 0), 1);
 	not_held_up();
-	answer_close(&o);
-	lib_free(&server);
-	lib_free(&client);
-	close(s);
-	close(l);
+	relayed_down(&r);
 }
 
 /*
@@ -185,34 +210,24 @@ static void lingers_in_a_carrier(void **state)
  */
 static void error_after_descriptors(void **state)
 {
-	struct lib server = lib_new(), client = lib_new(), next;
-	struct answer o;
-	uint16_t port;
-	int l = tcp_listen(&port), tcp, s, fd, have = 0;
+	int fd = socket(AF_INET, SOCK_STREAM, 0), have = 0;
+	struct relayed r;
+	struct lib next;
 	char c;
 
-	assert_int_equal(lib_listen(&server, l).result, 0);
-	tcp = tcp_connect(port);
-	s = accept(l, NULL, NULL);
-	o = lib_conn(&client, IW_CTL_OFFER, tcp);
-	assert_int_equal(o.m.result, 0);
-	lib_id(&client, IW_CTL_COMMIT, o.m.stream_id);
-	close(tcp);
-	fd = socket(AF_INET, SOCK_STREAM, 0);
-	pass(o.fds[0], "x", 1, &fd, 1);
-	assert_int_equal(recv(s, &c, 1, 0), 1);
+	relayed_up(&r);
+	pass(r.carrier, "x", 1, &fd, 1);
+	assert_int_equal(recv(r.tcp, &c, 1, 0), 1);
 	next = lib_new();
-	assert_int_equal(send(s, "unread", 6, 0), 6);
+	assert_int_equal(send(r.tcp, "unread", 6, 0), 6);
 	while (have < 6)
-		assert_int_equal(ioctl(o.fds[0], FIONREAD, &have), 0);
-	answer_close(&o);
-	assert_true(recv(s, &c, 1, 0) <= 0);	/* the relay has ended */
+		assert_int_equal(ioctl(r.carrier, FIONREAD, &have), 0);
+	close(r.carrier);
+	r.carrier = -1;
+	assert_true(recv(r.tcp, &c, 1, 0) <= 0);	/* the relay has ended */
 	lib_sync(&next);
 	lib_free(&next);
-	lib_free(&server);
-	lib_free(&client);
-	close(s);
-	close(l);
+	relayed_down(&r);
 }
 
 /* ---- a file system that opens and then says nothing more ---- */
