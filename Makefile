@@ -90,6 +90,9 @@ $(TOOLS): $(B)/tests/%: tests/%.c $(DAEMON) $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+# for scripted peers: the one built last
+tests/iwdut: $(B)/tests/iwdut always
+	$(Q)cmp -s $< $@ || cp $< $@
 # strangers' programs, as far as we are concerned: never sanitized, nothing of ours in them
 $(SOCK) $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	@mkdir -p $(@D)
@@ -110,7 +113,7 @@ $(B)/tests/interop/iwerr: tests/interop/iwerr.c | config.mk
 check-interop: all $(INTEROP)
 	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} tests/run $(B) tests/interop/siw.t
 
-tests: all $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(B)/bench/rdma/rdma
+tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(B)/bench/rdma/rdma
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
 # installs what is missing, then builds
@@ -195,5 +198,6 @@ distclean: clean
 	rm -rf autom4te.cache config.mk config.log config.status configure configure~ aclocal.m4 iwsock-*.tar.gz
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
-.PHONY: all help tests check check-interop fuzz demo bench bench-rnic bench-guest install uninstall dist format lint clean distclean
+always:
+.PHONY: all always help tests check check-interop fuzz demo bench bench-rnic bench-guest install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:

@@ -195,6 +195,8 @@ def read(dut):
     ok(data == bytes(was) and rreq_size(vectors["fpdu.rreq"]) == 4096, "fpdu.rreq is answered with the 4096 octets", lines)
 
 
+made = subprocess.run([top + "/tests/iwdut", "--help"], capture_output=True, text=True)
+ok(made.returncode == 0 and "--port" in made.stdout, "make has put it where scripted peers look: tests/iwdut", made.stderr)
 plain = Dut()
 negative(plain)
 good(plain)
