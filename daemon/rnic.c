@@ -88,7 +88,14 @@ void rnic_pd_put(struct rnic_pd *pd)
 		if (pd->next)
 			pd->next->pprev = pd->pprev;
 	}
+	prm_give(pd->user, &pd->bill);
 	free(pd);
+}
+
+void rnic_pd_bill(struct rnic_pd *pd, const struct prm_bill *b)
+{
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++)
+		pd->bill.n[k] += b->n[k];
 }
 
 struct prm_user *rnic_pd_user(const struct rnic_pd *pd)

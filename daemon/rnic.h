@@ -21,6 +21,8 @@ struct rnic_cq;
 struct rnic_pd *rnic_pd_new(uint32_t uid);	/* one of its own: what streams have, so that no two of them need trust each other */
 struct rnic_pd *rnic_pd_get(uint32_t uid);	/* the user's common one: finds or makes; counted */
 void rnic_pd_put(struct rnic_pd *pd);
+/* What was taken from its user's quotas for something in it: given back when nothing is left in it. */
+void rnic_pd_bill(struct rnic_pd *pd, const struct prm_bill *b);
 struct prm_user *rnic_pd_user(const struct rnic_pd *pd);	/* whose quotas count */
 
 /*

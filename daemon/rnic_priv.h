@@ -8,6 +8,7 @@
 struct rnic_pd {
 	struct prm_user *user;
 	unsigned int refs;
+	struct prm_bill bill;		/* given back with the last of them */
 	struct rnic_pd *next, **pprev;	/* common ones */
 };
 

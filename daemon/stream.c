@@ -168,6 +168,30 @@ static void close_tcp(int *fd)
 	*fd = -1;
 }
 
+/*
+ * What the connection below has (its socket, queues and Read slots) it has until it is over, and it may linger after the stream: until its
+ * queue pair lets go of the domain. Without a connection that is at once.
+ */
+static void quotas_back(struct stream *st)
+{
+	struct prm_bill lingers = { 0 };
+
+	if (st->pd) {
+		lingers.n[PRM_STREAMS] = st->end[0].counted;
+		lingers.n[PRM_READS] = st->reserved.n[PRM_READS];
+		lingers.n[PRM_CQES] = st->reserved.n[PRM_CQES];
+		st->reserved.n[PRM_READS] = st->reserved.n[PRM_CQES] = 0;
+		st->end[0].counted = false;
+		stream_unreserve(st);
+		rnic_pd_bill(st->pd, &lingers);
+		rnic_pd_put(st->pd);
+	}
+	for (unsigned int e = 0; e < 2; e++) {
+		if (st->end[e].counted)
+			stream_count_user(st->end[e].uid, -1);
+	}
+}
+
 static void stream_free(struct stream *st)
 {
 	unhash(st);
@@ -176,17 +200,12 @@ static void stream_free(struct stream *st)
 	remote_free(st);
 	relay_free(st);
 	local_forget(st);
-	stream_unreserve(st);
-	rnic_pd_put(st->pd);
 	close_carrier(st);
 	close_tcp(&st->end[0].tcp);
 	close_tcp(&st->end[1].tcp);
 	close_fd(&st->segment);
 	prm_mem_destroy(st->page);
-	for (unsigned int e = 0; e < 2; e++) {
-		if (st->end[e].counted)
-			stream_count_user(st->end[e].uid, -1);
-	}
+	quotas_back(st);
 	free(st);
 }
 

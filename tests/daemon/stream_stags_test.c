@@ -87,11 +87,10 @@ static bool hear(void *arg)
 }
 
 /* EMPA-9.3-01: the Reply is accepted but not that of a ring stream: Terminate 2/0/05, and the application sees a reset. */
-static void unusable_reply(void **state)
+static void unusable(void)
 {
 	static const uint8_t reply[28] = "MPA ID Rep Frame\x50\x02\x00\x08\x80\x10\x80\x10what";
 	size_t request = 24 + 68, rest = SIZE_MAX;
-	char c;
 
 	memset(&heard, 0, sizeof(heard));
 	held();
@@ -102,6 +101,13 @@ static void unusable_reply(void **state)
 	heard.n = 0;
 	run_until(hear, &rest);
 	assert_true(heard.eof && heard.n == 28);
+}
+
+static void unusable_reply(void **state)
+{
+	char c;
+
+	unusable();
 	assert_memory_equal(heard.p + 2, "\x41\x47", 2);
 	assert_memory_equal(heard.p + 20, "\x20\x05\0\0", 4);
 	assert_int_equal(app_recv(&app[0], &c, 1, 0), -1);
@@ -109,11 +115,42 @@ static void unusable_reply(void **state)
 	assert_int_equal(rnic_mr_count(), 0);
 }
 
+static bool all_given_back(void *arg)
+{
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++)
+		if (prm_total(k))
+			return false;
+	return true;
+}
+
+static bool stream_gone(void *arg)
+{
+	return !stream_count();
+}
+
+/* The connection below waits for the peer's FIN when the stream is long forgotten: what it has is still its user's. */
+static void lingering_counts(void **state)
+{
+	unusable();
+	close_app(0);
+	run_until(stream_gone, NULL);
+	run_rounds(3);
+	assert_int_equal(conn_count(), 1);
+	assert_int_equal(prm_total(PRM_STREAMS), 1);
+	assert_int_equal(prm_total(PRM_READS), CONN_READS);
+	assert_int_equal(prm_total(PRM_CQES), CONN_CQES);
+	assert_int_equal(prm_total(PRM_MEMORY), 0);
+	close(tcp[1]);
+	tcp[1] = -1;
+	run_until(all_given_back, NULL);
+	assert_int_equal(conn_count(), 0);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { T(only_its_rings), T(readable_while_needed), T(unusable_reply) };
+	const struct CMUnitTest tests[] = { T(only_its_rings), T(readable_while_needed), T(unusable_reply), T(lingering_counts) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);
