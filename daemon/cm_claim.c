@@ -271,7 +271,8 @@ static void remote_answered(struct sess_ask *q, bool yes, enum iw_reason reason)
 		server_plain(s, error_reason(ret));
 		return;
 	}
-	sess_confirm(&s->t, true, IW_REASON_ACCELERATED);
+	if (sess_confirm(&s->t, true, IW_REASON_ACCELERATED))
+		stream_unconfirmed(st);
 	server_stream(s, &g);
 }
 

@@ -53,9 +53,12 @@ struct sess_ask {
  */
 void sess_ask(struct sess_ask *q, const struct iw_addr *dst, unsigned int wait_ms);
 void sess_ask_cancel(struct sess_ask *q);
-/* Tell the client's daemon of a connection (t as we, the server, see it) on the session it dialled: start MPA, or not.
- * -ENOTCONN: it has none. */
+/*
+ * Tell the client's daemon of a connection (t as we, the server, see it) on the session it dialled: start MPA, or not. A session on which
+ * that cannot be said is ended, so that it gives its offers up. -ENOTCONN: nobody was told.
+ */
 int sess_confirm(const struct tuple *t, bool yes, enum iw_reason reason);
+/* Before anything that cannot be taken back: somebody can be told, and memory for it is there. */
 bool sess_can_confirm(const struct tuple *t);
 /* A listener came or went: notices to those who asked for its port. */
 void sess_listeners_changed(void);

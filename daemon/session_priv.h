@@ -59,6 +59,7 @@ struct sess {
 	unsigned int questions;		/* not yet answered */
 	struct list confirms;		/* struct confirm: wait for room */
 	unsigned int nconfirms;
+	struct confirm *spare;		/* for the one that sess_can_confirm() was asked about */
 	unsigned int notices;		/* not yet acknowledged */
 	bool dirty;			/* told[] may be out of date */
 	uint8_t asked[PORT_BYTES], told[PORT_BYTES];

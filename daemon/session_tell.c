@@ -207,21 +207,66 @@ static bool confirms_to(const struct sess *s, const struct tuple *t)
 	return s->state == SESS_UP && ip_same(s->local, t->local.ip);
 }
 
+/* A CONFIRM that cannot go now waits. Memory for it, or the end of the session, which tells the other daemon that nothing will come. */
+static struct confirm *confirm_room(struct sess *s)
+{
+	struct confirm *c = s->spare ? s->spare : calloc(1, sizeof(*c));
+
+	s->spare = NULL;
+	if (!c)
+		sess_fail(s, IW_REASON_RESOURCES, "no memory for a CONFIRM");
+	return c;
+}
+
+static bool confirms_now(const struct sess *s)
+{
+	return list_empty(&s->confirms) && s->notices < notices_max(s);
+}
+
+static void confirm(struct sess *s, struct iw_sm *m)
+{
+	struct confirm *c;
+
+	if (confirms_now(s)) {
+		m->seq = notice_begin(s);
+		sess_send(s, m);
+		return;
+	}
+	if (s->nconfirms >= CONFIRMS_MAX) {
+		sess_fail(s, IW_REASON_VERSION, "notices are not acknowledged");
+		return;
+	}
+	c = confirm_room(s);
+	if (!c)
+		return;
+	c->m = *m;
+	list_add_tail(&s->confirms, &c->node);
+	s->nconfirms++;
+}
+
 bool sess_can_confirm(const struct tuple *t)
 {
 	struct peer *p = peer_find(t->peer.ip);
+	bool can = false;
 
 	if (!p)
 		return false;
-	list_each(n, nxt, &p->in)
-		if (confirms_to(list_entry(n, struct sess, node), t))
-			return true;
-	return false;
+	list_each(n, nxt, &p->in) {
+		struct sess *s = list_entry(n, struct sess, node);
+
+		if (!confirms_to(s, t))
+			continue;
+		if (!confirms_now(s))
+			s->spare = confirm_room(s);
+		can |= s->state == SESS_UP;
+	}
+	return can;
 }
 
 /* Anybody on that host can dial us: all of them are told, the one who holds the connection acts. */
 int sess_confirm(const struct tuple *t, bool yes, enum iw_reason reason)
 {
+	struct iw_sm m = { .type = IW_SM_CONFIRM, .yes = yes, .reason = yes ? 0 : reason, .a = t->local, .b = t->peer };
 	struct peer *p = peer_find(t->peer.ip);
 	int ret = -ENOTCONN;
 
@@ -229,22 +274,12 @@ int sess_confirm(const struct tuple *t, bool yes, enum iw_reason reason)
 		return ret;
 	list_each(n, nxt, &p->in) {
 		struct sess *s = list_entry(n, struct sess, node);
-		struct confirm *c;
 
 		if (!confirms_to(s, t))
 			continue;
-		if (s->nconfirms >= CONFIRMS_MAX) {
-			sess_fail(s, IW_REASON_VERSION, "notices are not acknowledged");
-			continue;
-		}
-		c = calloc(1, sizeof(*c));
-		if (!c)
-			return -ENOMEM;
-		c->m = (struct iw_sm){ .type = IW_SM_CONFIRM, .yes = yes, .reason = yes ? 0 : reason, .a = t->local, .b = t->peer };
-		list_add_tail(&s->confirms, &c->node);
-		s->nconfirms++;
-		confirms_run(s);
-		ret = 0;
+		confirm(s, &m);
+		if (s->state == SESS_UP)
+			ret = 0;
 	}
 	return ret;
 }
@@ -325,4 +360,5 @@ void tell_down(struct sess *s)
 		list_del(n);
 		free(list_entry(n, struct confirm, node));
 	}
+	free(s->spare);
 }

@@ -76,6 +76,8 @@ extern const struct stream_cm_ops *stream_cm;
 
 /* Server side: the claim was confirmed by the other daemon: a stream in STARTING as Responder. Takes over tcp on success. */
 int stream_claim(int tcp, const struct tuple *t, const struct stream_owner *o, struct stream_grant *g, struct stream **st);
+/* Claimed, but the client's daemon cannot be told to start MPA: a reset for both ends, now. */
+void stream_unconfirmed(struct stream *st);
 /* Server side, same host: st is the client's HELD stream; gives the other end of its carrier. Takes over tcp on success. */
 int stream_claim_local(struct stream *st, int tcp, const struct tuple *t, const struct stream_owner *o, struct stream_grant *g);
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams that the administrator ends (SEC-U07): what `ss -K` does to a TCP connection. ECONNABORTED here, a reset at the other end. */
+/*
+ * Streams that are ended from outside. By the administrator (SEC-U07): what `ss -K` does to a TCP connection, ECONNABORTED here, a reset at the
+ * other end. By connection management: a reset for both.
+ */
 #include <errno.h>
 
 #include "stream_remote.h"
 
-static void remote_closed(struct stream *st)
+static void remote_closed(struct stream *st, int err)
 {
 	struct stream_remote *r = st->remote;
 
-	carrier_record_reset(st, ECONNABORTED);
+	carrier_record_reset(st, err);
 	if (r->running) {
 		remote_abort(st, ECONNRESET);	/* a peer that does not answer holds it for close_timeout at most */
 		return;
@@ -29,6 +32,12 @@ static void plain_closed(struct stream *st)
 	stream_kill(st);
 }
 
+void stream_unconfirmed(struct stream *st)
+{
+	if (st->remote)
+		remote_closed(st, ECONNRESET);
+}
+
 int stream_close(uint64_t id)
 {
 	struct stream *st = stream_find(id);
@@ -40,7 +49,7 @@ int stream_close(uint64_t id)
 	if (st->state == STREAM_LOCAL)
 		return -EOPNOTSUPP;
 	if (st->remote)
-		remote_closed(st);
+		remote_closed(st, ECONNABORTED);
 	else
 		plain_closed(st);
 	return 0;

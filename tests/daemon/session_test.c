@@ -2,6 +2,8 @@
 /* Control sessions whose other end is slow or hostile: what waits is answered as soon as it can be, and is bounded. */
 #include "util.h"
 
+#include <sys/resource.h>
+
 #include "../../daemon/session_priv.h"
 
 static const uint8_t theirs[16] = { [10] = 0xff, [11] = 0xff, 127, 9, 9, 9 }, ours[16] = { [10] = 0xff, [11] = 0xff, 127, 9, 9, 1 };
@@ -83,6 +85,75 @@ static void confirms_are_bounded(void **state)
 	run_until(ended, NULL);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEMORY_CAN_RUN_OUT false
+#else
+#define MEMORY_CAN_RUN_OUT true
+#endif
+
+/* No memory for anything as large as a CONFIRM, and none to be had. */
+static void *exhaust(struct rlimit *old)
+{
+	struct rlimit none = { 0 };
+	void *held = NULL, **p;
+
+	assert_int_equal(getrlimit(RLIMIT_AS, old), 0);
+	none.rlim_max = old->rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+	for (size_t size = 64 << 10; size >= 64; size /= 2)
+		while ((p = malloc(size))) {
+			*p = held;
+			held = p;
+		}
+	return held;
+}
+
+static void refill(void *held, const struct rlimit *old)
+{
+	for (void *next; held; held = next) {
+		next = *(void **)held;
+		free(held);
+	}
+	assert_int_equal(setrlimit(RLIMIT_AS, old), 0);
+}
+
+/* Without memory a CONFIRM goes out if it can go at once. If it cannot, the session ends: the other daemon need not wait for its timer. */
+static void confirm_without_memory(void **state)
+{
+	struct tuple t = { .local.port = 80, .peer.port = 5000 };
+	struct sess *s = session(false);
+	bool ready, could, told;
+	struct rlimit old;
+	int early, late;
+	void *held;
+
+	if (!MEMORY_CAN_RUN_OUT)
+		skip();
+	memcpy(t.local.ip, ours, 16);
+	memcpy(t.peer.ip, theirs, 16);
+	s->theirs.bufs = 64;
+	held = exhaust(&old);
+	early = sess_confirm(&t, true, IW_REASON_ACCELERATED);
+	refill(held, &old);
+	assert_int_equal(early, 0);
+	assert_int_equal(s->notices, 1);
+	/* the window is full: what was looked at beforehand can be kept for later */
+	s->theirs.bufs = 4;
+	ready = sess_can_confirm(&t);
+	held = exhaust(&old);
+	early = sess_confirm(&t, true, IW_REASON_ACCELERATED);
+	could = sess_can_confirm(&t);
+	told = s->state == SESS_UP;
+	late = sess_confirm(&t, false, IW_REASON_TIMEOUT);
+	refill(held, &old);
+	assert_true(ready);
+	assert_int_equal(early, 0);
+	assert_int_equal(s->nconfirms, 1);
+	assert_false(could || told);
+	assert_int_equal(late, -ENOTCONN);
+	run_until(ended, NULL);
+}
+
 /* Whoever asks about hundreds of hosts that do not answer takes neither the table of peers nor files from those who ask about others. */
 static void dials_are_bounded(void **state)
 {
@@ -140,6 +211,7 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(notice_answers_what_waits), cmocka_unit_test(confirms_are_bounded),
+		cmocka_unit_test(confirm_without_memory),
 		cmocka_unit_test(dials_are_bounded) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -290,6 +290,22 @@ static void plain_client_is_refused(void **state)
 	expect_end(&app[1], -ECONNRESET);
 }
 
+/* The client's daemon cannot be told to start MPA: nobody waits for a timer. */
+static void unconfirmed_is_a_reset(void **state)
+{
+	struct pollfd p = { .fd = tcp[0] };
+	uint64_t start;
+
+	claim_as_server();
+	run_rounds(3);
+	start = engine_now_ms();
+	stream_unconfirmed(app[1].st);
+	expect_end(&app[1], -ECONNRESET);
+	assert_true(engine_now_ms() - start < conf.startup_timeout / 2);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_true(p.revents & POLLERR);
+}
+
 static void another_destination_is_refused(void **state)
 {
 	struct tuple t = tuple_of(tcp[0]);
@@ -440,7 +456,7 @@ int main(void)
 		T(held_octets_arrive), T(client_half_closes_first), T(server_half_closes_first), T(orderly_close),
 		T(close_with_unread_is_a_reset), T(octets_for_a_closed_end_are_a_reset), T(octets_for_a_half_closed_end_are_not),
 		T(linger_zero_is_a_reset), T(octets_before_a_reset_are_read), T(lost_connection_is_a_reset),
-		T(dead_peer_daemon_is_a_reset), T(terminate_is_a_reset), T(plain_client_is_refused),
+		T(dead_peer_daemon_is_a_reset), T(terminate_is_a_reset), T(plain_client_is_refused), T(unconfirmed_is_a_reset),
 		T(another_destination_is_refused), T(killed_daemon_is_a_reset), T(over_ipv6), T(ping_pong),
 	};
 
