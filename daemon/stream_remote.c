@@ -87,20 +87,16 @@ static int reg_mr(struct stream *st, void *addr, uint64_t len, unsigned int acce
 	return ret ? ret : rnic_mr_reg(r->pd, conn_qp(r->conn), addr, len, *to, access, mr);
 }
 
-static int reg(struct stream *st, void *addr, uint64_t len, unsigned int access, uint32_t *stag, uint64_t *to)
+static int reg(struct stream *st, unsigned int i, void *addr, uint64_t len, unsigned int access, uint32_t *stag, uint64_t *to)
 {
-	struct rnic_mr *mr;
-	int ret = reg_mr(st, addr, len, access, to, &mr);
+	struct rnic_mr **mr = &st->remote->own[i];
+	int ret = reg_mr(st, addr, len, RNIC_PREPAID | access, to, mr);
 
-	if (!ret)
-		*stag = rnic_mr_stag(mr);
+	if (ret)
+		*mr = NULL;
+	else
+		*stag = rnic_mr_stag(*mr);
 	return ret;
-}
-
-static void dereg(uint32_t stag)
-{
-	if (stag)
-		rnic_mr_dereg(rnic_mr_find(stag));
 }
 
 static int register_all(struct stream *st)
@@ -109,14 +105,33 @@ static int register_all(struct stream *st)
 	struct iw_rs_param *p = &r->p;
 	int ret;
 
-	ret = reg(st, tx_ring(st), p->tx_len, RNIC_PREPAID | IW_ACCESS_LOCAL_READ, &p->tx_stag, &p->tx_to);
+	ret = reg(st, 0, tx_ring(st), p->tx_len, IW_ACCESS_LOCAL_READ, &p->tx_stag, &p->tx_to);
 	if (!ret)
-		ret = reg(st, rx_ring(st), p->rx_len, RNIC_PREPAID | IW_ACCESS_REMOTE_WRITE, &p->rx_stag, &p->rx_to);
+		ret = reg(st, 1, rx_ring(st), p->rx_len, IW_ACCESS_REMOTE_WRITE, &p->rx_stag, &p->rx_to);
 	if (!ret)
-		ret = reg(st, r->rd, p->rd_len, RNIC_PREPAID | IW_ACCESS_READ_SINK, &p->rd_stag, &p->rd_to);
+		ret = reg(st, 2, r->rd, p->rd_len, IW_ACCESS_READ_SINK, &p->rd_stag, &p->rd_to);
 	if (!ret)
-		ret = reg(st, r->rq, rq_len(p), RNIC_PREPAID | IW_ACCESS_LOCAL_WRITE, &p->rq_stag, &p->rq_to);
+		ret = reg(st, 3, r->rq, rq_len(p), IW_ACCESS_LOCAL_WRITE, &p->rq_stag, &p->rq_to);
 	return ret;
+}
+
+static void deregister(struct rnic_mr **mr, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		rnic_mr_dereg(mr[i]);
+		mr[i] = NULL;
+	}
+}
+
+/*
+ * The connection is no longer ours, though it may linger. The registrations go first, by their handles: the queue pair takes these with
+ * it, and an STag that is free may be somebody else's the next moment.
+ */
+static void conn_forget(struct stream_remote *r)
+{
+	deregister(r->exposed, IW_RS_SA);
+	deregister(r->own, sizeof(r->own) / sizeof(r->own[0]));
+	r->conn = NULL;
 }
 
 /* ---- what the ring stream asks ---- */
@@ -173,15 +188,6 @@ static void rs_unexpose(void *ctx, uint32_t stag)
 			rnic_mr_dereg(r->exposed[i]);
 			r->exposed[i] = NULL;
 		}
-	}
-}
-
-/* While their queue pair is there: it takes the handles with it. */
-static void unexpose_all(struct stream_remote *r)
-{
-	for (size_t i = 0; i < IW_RS_SA; i++) {
-		rnic_mr_dereg(r->exposed[i]);
-		r->exposed[i] = NULL;
 	}
 }
 
@@ -326,7 +332,7 @@ static void on_established(void *ctx, const struct iw_mpa_frame *frame)
 	if (st->client && (iw_rs_pd_decode(&peer, frame->pd, frame->pd_len) || iw_rs_start(&r->rs, &peer))) {
 		log_warn("stream %016llx: private data of the MPA Reply is unusable", (unsigned long long)st->id);
 		conn_terminate(r->conn, 2, 0, 5);
-		r->conn = NULL;
+		conn_forget(r);
 		st->end[0].tcp = -1;
 		remote_reset(st, ECONNRESET);
 		remote_end(st);
@@ -379,8 +385,7 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *rej)
 	struct stream_remote *r = st->remote;
 
 	st->qp_last = *conn_stat(r->conn);
-	unexpose_all(r);
-	r->conn = NULL;
+	conn_forget(r);
 	st->end[0].tcp = -1;
 	timer_stop(&r->ack);
 	if (!r->rs.done && !r->aborted) {
@@ -449,7 +454,7 @@ int remote_start(struct stream *st, bool initiator)
 		return 0;
 err:
 	conn_unwrap(r->conn);
-	r->conn = NULL;
+	conn_forget(r);
 	return ret;
 }
 
@@ -460,13 +465,9 @@ void remote_free(struct stream *st)
 	if (!r)
 		return;
 	timer_stop(&r->ack);
-	dereg(r->p.tx_stag);
-	dereg(r->p.rx_stag);
-	dereg(r->p.rd_stag);
-	dereg(r->p.rq_stag);
 	if (r->conn) {
-		unexpose_all(r);
 		conn_abort(r->conn);
+		conn_forget(r);
 		st->end[0].tcp = -1;
 	}
 	prm_mem_destroy(r);

@@ -17,6 +17,7 @@ struct stream_remote {
 	struct iw_rs rs;
 	struct iw_rs_param p;
 	uint8_t *rq, *rd;		/* behind this structure */
+	struct rnic_mr *own[4];		/* registrations as long as there is conn: transmit and receive ring, rd, rq */
 	struct rnic_mr *exposed[IW_RS_SA];	/* what the peer may read of the transmit ring */
 	struct timer ack;
 	bool running;			/* MPA is up */

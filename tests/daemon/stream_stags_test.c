@@ -3,7 +3,8 @@
 #include "stream_util.h"
 
 #include "../../daemon/rnic_priv.h"
-#include "../../daemon/stream_priv.h"
+#include "../../daemon/conn.h"
+#include "../../daemon/stream_remote.h"
 
 struct seen {
 	unsigned int unscoped, rings, readable, both;
@@ -146,11 +147,61 @@ static void lingering_counts(void **state)
 	assert_int_equal(conn_count(), 0);
 }
 
+static bool carrier_full(void *arg)
+{
+	return app[0].st->remote->rs.rx_prod - app[0].st->remote->rs.rx_cons > conf.ring_size / 4;
+}
+
+static bool conn_gone(void *arg)
+{
+	return app[0].st && !app[0].st->remote->conn && !rnic_mr_find(*(uint32_t *)arg);
+}
+
+/*
+ * A stream outlives its connection for as long as its application keeps the descriptor. Its STags are free by then, and may be somebody
+ * else's by chance: what happens to the stream afterwards is not to touch them.
+ */
+static void stale_numbers_are_not_ours(void **state)
+{
+	static uint8_t mem[4096];
+	struct rnic_pd *pd = rnic_pd_get(1001);
+	struct job w = { .a = &app[1], .out = UINT64_MAX, .max = 4096 };
+	struct iw_rs_param p;
+	struct rnic_mr *mr[4];
+
+	remote_pair();
+	p = app[0].st->remote->p;
+	start(&w, job_write);
+	run_until(carrier_full, NULL);		/* there is more than the application has room for, and it reads nothing */
+	shutdown(conn_fd(app[0].st->remote->conn), SHUT_RDWR);
+	run_until(conn_gone, &p.rx_stag);
+	finish(&w);
+	{
+		const uint32_t stag[4] = { p.tx_stag, p.rx_stag, p.rd_stag, p.rq_stag };
+
+		for (int i = 0; i < 4; i++) {
+			assert_null(rnic_mr_find(stag[i]));
+			assert_int_equal(rnic_mr_reg_stag(pd, NULL, mem + i, 1, 0, IW_ACCESS_REMOTE_READ, stag[i], &mr[i]), 0);
+		}
+		assert_non_null(app[0].st);
+		close_app(0);
+		close_app(1);
+		run_until(stream_gone, NULL);
+		for (int i = 0; i < 4; i++) {
+			assert_ptr_equal(rnic_mr_find(stag[i]), mr[i]);
+			rnic_mr_dereg(mr[i]);
+		}
+	}
+	rnic_pd_put(pd);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { T(only_its_rings), T(readable_while_needed), T(unusable_reply), T(lingering_counts) };
+	const struct CMUnitTest tests[] = {
+		T(only_its_rings), T(readable_while_needed), T(unusable_reply), T(lingering_counts), T(stale_numbers_are_not_ours),
+	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);
