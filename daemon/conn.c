@@ -476,7 +476,7 @@ static void on_event(void *ctx, enum iw_qp_event ev)
 
 int conn_open(struct conn *c, const struct iw_qp_param *p)
 {
-	int ret = iw_qp_start(c->q, p);
+	int ret = rnic_qp_start(c->qp, p);
 
 	if (!ret)
 		c->state = CONN_OPEN;

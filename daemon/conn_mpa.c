@@ -234,7 +234,7 @@ int conn_accept(struct conn *c, const uint8_t *pd, size_t pd_len)
 	c->tx_markers = p.tx_markers;
 	p.mulpdu = conn_mulpdu(c);
 	c->mss_ms = engine_now_ms();
-	ret = iw_qp_start(c->q, &p);
+	ret = rnic_qp_start(c->qp, &p);
 	if (!ret)
 		ret = reply_send(c, pd, pd_len);
 	if (ret)

@@ -16,6 +16,7 @@
 #define WRITES (IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC | IW_ACCESS_READ_SINK | IW_ACCESS_LOCAL_WRITE)
 #define PEER_RIGHTS (IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC)
 #define REMOTE_RIGHTS (PEER_RIGHTS | IW_ACCESS_READ_SINK)
+#define RIGHTS (REMOTE_RIGHTS | IW_ACCESS_LOCAL_READ | IW_ACCESS_LOCAL_WRITE)
 
 struct rnic_mr {
 	uint32_t stag;
@@ -230,7 +231,8 @@ static int mr_add(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t 
 	struct prm_bill bill;
 	int ret;
 
-	if (!len || len > UINT64_MAX - to || (scope && scope->attr.pd != pd))
+	if (!len || len > UINT64_MAX - to || len > UINTPTR_MAX - (uintptr_t)addr || (scope && scope->attr.pd != pd) ||
+	    access & ~(RIGHTS | RNIC_PREPAID))
 		return -EINVAL;
 	place = mr_place(pd, addr, len, &ret);
 	if (!ret && access & WRITES && mr_alias(*place, pd, addr, len))
@@ -286,11 +288,11 @@ int rnic_mr_set_access(struct rnic_mr *mr, unsigned int access)
 {
 	struct prm_mem *m = prm_mem_find(mr->addr, mr->len);
 
-	if (mr->revoked)
+	if (mr->revoked || access & ~RIGHTS)
 		return -EINVAL;
 	if (access & WRITES && mr_alias(m ? m->mrs : rnic.elsewhere, mr->pd, mr->addr, mr->len))
 		return -EBUSY;
-	mr->access = (mr->access & RNIC_PREPAID) | (access & ~RNIC_PREPAID);
+	mr->access = (mr->access & RNIC_PREPAID) | access;
 	return 0;
 }
 

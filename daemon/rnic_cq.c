@@ -112,6 +112,8 @@ static void cq_overflow(struct rnic_cq *cq)
 {
 	cq->dead = true;
 	cq->overflow_due = true;
+	cq->notify_due |= cq->armed;
+	cq->armed = 0;
 	work_queue(&cq->work, cq_work);
 	log_err("a completion queue of user %u with %u entries overflowed: its streams end", cq->pd->user->uid, cq->attr.size);
 	for (struct rnic_cq_use *u = cq->users; u; u = u->next)

@@ -123,6 +123,15 @@ err_map:
 	return ret;
 }
 
+int rnic_qp_start(struct rnic_qp *qp, const struct iw_qp_param *p)
+{
+	if (qp_postable(qp))
+		return -EOVERFLOW;
+	if (p->ird > qp->attr.max_reads || p->ord > qp->attr.max_reads - p->ird)
+		return -EINVAL;		/* SEC-P02 */
+	return iw_qp_start(&qp->state, p);
+}
+
 void rnic_qp_destroy(struct rnic_qp *qp)
 {
 	struct rnic_pd *pd;

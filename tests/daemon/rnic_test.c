@@ -195,6 +195,13 @@ static void registration_limits(void **state)
 	assert_int_equal(rnic_mr_reg(w->pd, NULL, w->mem, LEN + 1, TO, IW_ACCESS_REMOTE_READ, &mr), 0);
 	rnic_mr_dereg(mr);
 	conf_default(&conf);
+	/* memory that would reach past the end of the address space, rights that do not exist */
+	assert_int_equal(rnic_mr_reg(w->pd, NULL, (void *)(UINTPTR_MAX - 9), 11, TO, IW_ACCESS_REMOTE_READ, &mr), -EINVAL);
+	assert_int_equal(rnic_mr_reg(w->pd, NULL, w->mem, LEN, TO, IW_ACCESS_REMOTE_READ | 64, &mr), -EINVAL);
+	assert_int_equal(rnic_mr_reg(w->pd, NULL, w->mem, LEN, TO, IW_ACCESS_REMOTE_READ, &mr), 0);
+	assert_int_equal(rnic_mr_set_access(mr, 64), -EINVAL);
+	assert_int_equal(ask(w->qp, rnic_mr_stag(mr), TO, LEN, IW_ACCESS_REMOTE_READ), IW_ACC_OK);
+	rnic_mr_dereg(mr);
 }
 
 static void chosen_stag(void **state)

@@ -321,6 +321,67 @@ static void events(void **state)
 	assert_int_equal(rnic_cq_destroy(cq), 0);
 }
 
+/* An owner that has no overflow() and sleeps until something solicited comes is woken, or it would sleep for ever. */
+static void overflow_wakes_the_sleeper(void **state)
+{
+	const struct rnic_cq_attr attr = { .size = 8, .notify = on_notify };
+	struct rnic_cq *cq;
+	struct rnic_wc wc[8];
+	struct joined j;
+
+	notified = 0;
+	assert_int_equal(rnic_cq_create(pd, &attr, &cq), 0);
+	join(&j, 4, cq);
+	assert_false(rnic_cq_arm(cq, RNIC_CQ_SOLICITED));
+	for (unsigned int i = 0; i < 40 && !j.b.gone; i++) {
+		post_recv(&j.b, i, mr, 0, 64);
+		post_text(&j.a, i, "not solicited", 0);
+		exchange(&j.a, &j.b);
+	}
+	assert_true(j.b.gone);
+	run_rounds(3);
+	assert_int_equal(notified, 1);
+	assert_int_equal(rnic_cq_poll(cq, wc, 8), 8);
+	assert_int_equal(rnic_cq_poll(cq, wc, 8), -EOVERFLOW);
+	part(&j, false);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+/* SEC-P02: a queue pair has the Read slots that were counted for it, and no more; and none starts on a queue that is in error. */
+static void starts_within_what_it_has(void **state)
+{
+	struct iw_qp_param p = { .initiator = 1, .crc = 1, .mulpdu = 4096, .ird = 2, .ord = 2, .recv_min = 8 };
+	struct rnic_cq *cq = new_cq(pd, 8);
+	struct rnic_qp_attr a = { .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send = 1, .max_recv = 1, .max_reads = 3, .event = vqp_event };
+	struct rnic_qp *qp, *late;
+	struct joined j;
+	struct vqp v;
+
+	a.ctx = &v;
+	assert_int_equal(rnic_qp_create(&a, &qp), 0);
+	assert_int_equal(rnic_qp_create(&a, &late), 0);
+	assert_int_equal(rnic_qp_start(qp, &p), -EINVAL);
+	p.ird = IW_QP_IRD + 1;
+	p.ord = 0;
+	assert_int_equal(rnic_qp_start(qp, &p), -EINVAL);
+	p.ird = 1;
+	p.ord = 2;
+	assert_int_equal(rnic_qp_start(qp, &p), 0);
+	assert_int_equal(rnic_qp_start(qp, &p), -EINVAL);	/* once */
+	join(&j, 2, cq);
+	for (unsigned int i = 0; i < 40 && !j.b.gone; i++) {
+		post_recv(&j.b, i, mr, 0, 64);
+		post_text(&j.a, i, "flood", 0);
+		exchange(&j.a, &j.b);
+	}
+	assert_true(j.b.gone);
+	assert_int_equal(rnic_qp_start(late, &p), -EOVERFLOW);
+	part(&j, false);
+	rnic_qp_destroy(qp);
+	rnic_qp_destroy(late);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
 /* A queue pair takes what it has in the queue with it; its neighbour's stays, in order. */
 static void destroyed_with_completions(void **state)
 {
@@ -518,7 +579,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(sizes), T(room_is_promised), T(foreign_queue), T(queues_are_as_long_as_asked), T(full_queues_fit),
-		T(overflow_is_confined), T(overflow_by_sends), T(events), T(destroyed_with_completions), T(two_queues), T(foreign_lkey),
+		T(overflow_is_confined), T(overflow_by_sends), T(events), T(overflow_wakes_the_sleeper),
+		T(starts_within_what_it_has), T(destroyed_with_completions), T(two_queues), T(foreign_lkey),
 		T(foreign_sink), T(over_tcp),
 	};
 
