@@ -578,6 +578,12 @@ int conn_fd(const struct conn *c)
 	return c->fd;
 }
 
+void conn_depths(const struct conn *c, unsigned int *ird, unsigned int *ord)
+{
+	*ird = c->q->param.ird;
+	*ord = c->q->param.ord;
+}
+
 unsigned int conn_count(void)
 {
 	return nconns;

@@ -61,6 +61,9 @@ int conn_reject(struct conn *c, const uint8_t *pd, size_t pd_len);
 /* May FPDUs exceed the EMSS (both ends announced it)? Call in established(). */
 void conn_large_fpdu(struct conn *c, bool on);
 
+/* As the two ends settled them. Call in established() or later. */
+void conn_depths(const struct conn *c, unsigned int *ird, unsigned int *ord);
+
 /* There may be something to send: transmit at the end of this batch. Call after posting. */
 void conn_kick(struct conn *c);
 /* Everything posted is sent, then FIN, then wait for the peer's FIN (close_timeout). closed() comes with 0. */

@@ -316,7 +316,9 @@ static void on_request(void *ctx, const struct iw_mpa_frame *req)
 	own = (struct iw_rs_pd){
 		.ver_lo = IW_RS_VERSION, .ver_hi = IW_RS_VERSION, .caps = r->rs.caps, .ring_stag = r->p.rx_stag, .ring_to = r->p.rx_to,
 		.ring_len = r->p.rx_len, .bufs = r->p.bufs, .buf_size = r->p.buf_size,
-		.srcavail_max = r->rs.caps & IW_RS_CAP_SRCAVAIL ? IW_RS_SA : 0, .dst = peer.dst, .src = peer.src,
+		/* it answers no Reads: what it offered could not be read */
+		.srcavail_max = r->rs.caps & IW_RS_CAP_SRCAVAIL && (!req->enhanced || req->ird) ? IW_RS_SA : 0,
+		.dst = peer.dst, .src = peer.src,
 	};
 	iw_rs_pd_encode(&own, out);
 	if (conn_accept(r->conn, out, sizeof(out)))
@@ -327,6 +329,7 @@ static void on_established(void *ctx, const struct iw_mpa_frame *frame)
 {
 	struct stream *st = ctx;
 	struct stream_remote *r = st->remote;
+	unsigned int ird, ord;
 	struct iw_rs_pd peer;
 
 	if (st->client && (iw_rs_pd_decode(&peer, frame->pd, frame->pd_len) || iw_rs_start(&r->rs, &peer))) {
@@ -338,6 +341,8 @@ static void on_established(void *ctx, const struct iw_mpa_frame *frame)
 		remote_end(st);
 		return;
 	}
+	conn_depths(r->conn, &ird, &ord);
+	iw_rs_depths(&r->rs, ird, ord);
 	conn_large_fpdu(r->conn, r->rs.caps & IW_RS_CAP_LARGE);
 	r->running = true;
 	st->state = STREAM_RUNNING;

@@ -84,8 +84,16 @@ int iw_rs_start(struct iw_rs *rs, const struct iw_rs_pd *peer)
 	rs->peer_sa = (uint32_t)rs_min(peer->srcavail_max, IW_RS_SA);
 	rs->inline_max = (uint32_t)rs_min(rs->p.inline_max, peer->buf_size - IW_CW_LEN);
 	rs->chunk = (uint32_t)rs_min(peer->ring_len / 8, RS_CHUNK_MAX);
+	rs->rd_max = rs->p.rd_len ? IW_RS_RD : 0;
 	rs->started = 1;
 	return 0;
+}
+
+void iw_rs_depths(struct iw_rs *rs, unsigned int ird, unsigned int ord)
+{
+	rs->rd_max = (uint32_t)rs_min(rs->rd_max, ord);
+	if (!ird)
+		rs->peer_sa = 0;
 }
 
 void rs_event(const struct rs_io *io, enum iw_rs_event ev)

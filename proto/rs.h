@@ -120,6 +120,11 @@ int iw_rs_init(struct iw_rs *rs, const struct iw_rs_param *p, struct iw_rs_pd *p
 int iw_rs_post_all(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx);
 /* MPA is up, the peer said `peer`. -EPROTO when its values are unusable. */
 int iw_rs_start(struct iw_rs *rs, const struct iw_rs_pd *peer);
+/*
+ * IRD and ORD as MPA settled them, after iw_rs_start() and before octets move; without it both are taken as enough. No more Reads than ORD
+ * are posted; with ORD 0 offers are refused, with IRD 0 none are made.
+ */
+void iw_rs_depths(struct iw_rs *rs, unsigned int ird, unsigned int ord);
 
 /* Transmit side. Contiguous free space in the tx ring: offset and length (0: full). */
 void iw_rs_tx_space(const struct iw_rs *rs, uint32_t *off, uint32_t *len);

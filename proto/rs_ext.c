@@ -56,7 +56,7 @@ bool rs_ext_srcavail(struct iw_rs *rs, uint64_t id, const struct iw_cw_srcavail 
 	e->rstag = sa->stag;
 	e->rto = sa->to;
 	e->len = (uint32_t)sa->len;
-	e->cancel = rs->p.rd_len ? 0 : 2;
+	e->cancel = rs->rd_max ? 0 : 2;
 	rs->rx_stream += sa->len;
 	rs->rx_nsa++;
 	return true;

@@ -106,7 +106,7 @@ static void post_reads(const struct rs_io *io)
 {
 	struct iw_rs *rs = io->rs;
 
-	while (rs->rd_tail - rs->rd_head < IW_RS_RD && io->ops->sq_free(io->ctx) >= RS_SQ_ROOM) {
+	while (rs->rd_tail - rs->rd_head < rs->rd_max && io->ops->sq_free(io->ctx) >= RS_SQ_ROOM) {
 		struct iw_rs_ext *e = rs_ext_to_read(rs);
 
 		if (!e || !post_read(io, e))

@@ -93,6 +93,7 @@ struct iw_rs {
 	uint64_t rd_issued, rd_ready, rd_cons;	/* positions in the read area */
 	uint32_t rd_len[IW_RS_RD];		/* Reads in flight */
 	uint32_t rd_head, rd_tail;
+	uint32_t rd_max;			/* so many at once; 0: offers are refused */
 	uint8_t ping_due, ping_sent;
 	uint64_t ping_value;
 };

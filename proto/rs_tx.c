@@ -395,6 +395,9 @@ void rs_tx_rddone(const struct rs_io *io, const struct iw_cw *cw, const uint8_t 
 	if (!cqe->has_inv)
 		io->ops->unexpose(io->ctx, sa.stag);
 	memmove(rs->tx_sa, rs->tx_sa + 1, --rs->tx_nsa * sizeof(sa));
+	/* unasked, it means "not by Reads" (SDP's SendSm): another offer would go the same way */
+	if (refused && rs->tx_cancel != 2)
+		rs->peer_sa = 0;
 	if (refused)
 		go_back(io, sa.id, sa.start + n);
 	rs->tx_cancel = 0;

@@ -2,6 +2,8 @@
 /* Remote streams: octets exact in both directions, and every end as TCP would have it. */
 #include "stream_util.h"
 
+#include "../../proto/rs.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -290,6 +292,52 @@ static void plain_client_is_refused(void **state)
 	expect_end(&app[1], -ECONNRESET);
 }
 
+static size_t octets_of_reply;
+static uint8_t reply[IW_MPA_FRAME_MAX];
+
+static bool replied(void *arg)
+{
+	ssize_t n = recv(tcp[0], reply + octets_of_reply, sizeof(reply) - octets_of_reply, MSG_DONTWAIT);
+
+	octets_of_reply += n > 0 ? (size_t)n : 0;
+	return octets_of_reply >= IW_MPA_HDR + 4 + IW_RS_PD_LEN;
+}
+
+/* How many offers at once a server takes from a client that answers so many Reads. */
+static unsigned int offers_taken(uint16_t ird)
+{
+	struct iw_mpa_frame f = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = 1, .ird = ird, .ord = 4, .pd_len = IW_RS_PD_LEN };
+	struct iw_rs_pd pd = {
+		.ver_lo = 1, .ver_hi = 1, .caps = IW_RS_CAP_IMM | IW_RS_CAP_SRCAVAIL, .ring_stag = 1, .ring_len = 1 << 16, .bufs = 8,
+		.buf_size = 64, .srcavail_max = 8, .dst = addr_of(tcp[0], true), .src = addr_of(tcp[0], false),
+	};
+	uint8_t out[IW_MPA_FRAME_MAX];
+	int n;
+
+	iw_rs_pd_encode(&pd, f.pd);
+	n = iw_mpa_encode(&f, out);
+	claim_as_server();
+	assert_int_equal(send(tcp[0], out, (size_t)n, 0), n);
+	octets_of_reply = 0;
+	run_until(replied, NULL);
+	assert_true(iw_mpa_decode(&f, reply, octets_of_reply, true) > 0);
+	assert_false(f.reject);
+	assert_int_equal(f.ord, ird);
+	assert_int_equal(iw_rs_pd_decode(&pd, f.pd, f.pd_len), 0);
+	assert_true(pd.caps & IW_RS_CAP_SRCAVAIL);
+	return pd.srcavail_max;
+}
+
+static void offers_that_cannot_be_read(void **state)
+{
+	assert_int_equal(offers_taken(0), 0);
+}
+
+static void offers_that_can_be_read(void **state)
+{
+	assert_int_equal(offers_taken(1), IW_RS_SA);
+}
+
 /* The client's daemon cannot be told to start MPA: nobody waits for a timer. */
 static void unconfirmed_is_a_reset(void **state)
 {
@@ -457,6 +505,7 @@ int main(void)
 		T(close_with_unread_is_a_reset), T(octets_for_a_closed_end_are_a_reset), T(octets_for_a_half_closed_end_are_not),
 		T(linger_zero_is_a_reset), T(octets_before_a_reset_are_read), T(lost_connection_is_a_reset),
 		T(dead_peer_daemon_is_a_reset), T(terminate_is_a_reset), T(plain_client_is_refused), T(unconfirmed_is_a_reset),
+		T(offers_that_cannot_be_read), T(offers_that_can_be_read),
 		T(another_destination_is_refused), T(killed_daemon_is_a_reset), T(over_ipv6), T(ping_pong),
 	};
 

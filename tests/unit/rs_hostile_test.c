@@ -10,6 +10,7 @@ static uint64_t first_seed, runs;
 
 static void tune(struct side *s)
 {
+	s->no_reads = false;
 	s->p.tx_len = 1u << 20;
 	s->p.rx_len = s->p.rd_len = RING;
 	s->p.read_max = 16384;

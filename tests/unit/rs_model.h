@@ -61,6 +61,8 @@ struct side {
 	/* fake QP */
 	struct iw_wr sq[M_SQ];
 	uint32_t sq_head, sq_next, sq_tail, sq_depth, reads, ord;	/* posted, framed, completed */
+	bool no_reads;			/* ORD is 0 */
+	bool ord_secret;		/* and the peer offers all the same */
 	struct m_done done[M_SQ];
 	struct { uint64_t wr_id; struct iw_sge sge; } rq_ent[IW_QP_RQ];
 	uint32_t rq_head, rq_tail;
@@ -205,6 +207,8 @@ static inline int fake_post_send(void *ctx, const struct iw_wr *wr)
 {
 	struct side *s = ctx;
 
+	if (wr->op == IW_WR_READ && !s->ord)
+		return -EINVAL;
 	if (s->sq_head - s->sq_tail == s->sq_depth)
 		return -EAGAIN;
 	for (unsigned int i = 0; i < wr->nsge; i++)
@@ -397,7 +401,7 @@ static inline bool fake_step(struct side *s, bool all)
 static inline void fake_open(struct side *s)
 {
 	s->sq_depth = 8u << m_below(s->m, 6);
-	s->ord = 1 + m_below(s->m, 4);
+	s->ord = s->no_reads ? 0 : 1 + m_below(s->m, 4);
 }
 
 static inline void fake_close(struct side *s)
@@ -440,6 +444,8 @@ static inline void m_params(struct side *s)
 	p->caps = (uint16_t)m_below(m, 32);
 	if (m_below(m, 2))
 		p->caps |= IW_RS_CAP_IMM | IW_RS_CAP_SRCAVAIL;
+	s->no_reads = !m_below(m, 6);
+	s->ord_secret = m_below(m, 2);
 }
 
 static inline void m_alloc(struct side *s)
@@ -494,6 +500,7 @@ static inline struct model *m_new(uint64_t seed, const struct model_transport *t
 		iw_rs_pd_encode(&m->s[!i].pd, octets);
 		assert_int_equal(iw_rs_pd_decode(&pd, octets, sizeof(octets)), 0);
 		assert_int_equal(iw_rs_start(&m->s[i].rs, &pd), 0);
+		iw_rs_depths(&m->s[i].rs, m->s[!i].ord_secret ? IW_RS_RD : m->s[!i].ord, m->s[i].ord);
 	}
 	m_move_positions(m);
 	return m;

@@ -113,7 +113,8 @@ static void open_qp(struct side *s)
 	};
 
 	/* both ends must agree on these */
-	p.ird = p.ord = (uint16_t)(1 + m->seed % 5);
+	p.ird = p.ord = (uint16_t)(m->seed % 6);
+	s->ord = p.ord;
 	p.crc = m->seed % 8 != 0;
 	p.tx_markers = m->seed % (s == &m->s[0] ? 3 : 5) == 0;
 	p.rx_markers = m->seed % (s == &m->s[0] ? 5 : 3) == 0;
@@ -246,6 +247,7 @@ static void test_random(void **state)
 
 static void tune_bulk(struct side *s)
 {
+	s->no_reads = false;
 	s->p.tx_len = s->p.rx_len = s->p.rd_len = 1u << 20;
 	s->p.read_max = 256u << 10;
 	s->p.bufs = 64;

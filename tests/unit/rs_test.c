@@ -118,6 +118,7 @@ static void test_abort(void **state)
 
 static void tune_bulk(struct side *s)
 {
+	s->no_reads = false;
 	s->p.tx_len = s->p.rx_len = s->p.rd_len = 1u << 20;
 	s->p.read_max = 256u << 10;
 	s->p.bufs = 64;
@@ -171,6 +172,36 @@ static void test_paths(void **state)
 	}
 	m_check(m, st->tx_srcavail == 0 && st->tx_write >= 128);
 	m_check(m, m->s[1].rs.stat.tx_ack >= 31 && m->s[1].rs.stat.tx_ack <= 64);	/* one per quarter of the ring, and credits */
+	m_free(m);
+}
+
+static void tune_no_reads(struct side *s)
+{
+	tune_bulk(s);
+	s->no_reads = s->ord_secret = true;
+	s->limit /= 8;
+}
+
+/*
+ * The peer answers no Reads (ORD is 0), and offers. It is told once that its offer will not be read, and everything comes by the ring; nor
+ * does it hear of offers when it cannot read them.
+ */
+static void test_no_reads(void **state)
+{
+	struct model *m = m_new(1, &fake_transport, tune_no_reads);
+	const struct iw_rs_stat *a = &m->s[0].rs.stat, *b = &m->s[1].rs.stat;
+
+	bulk(m, 4);
+	m_check(m, b->rx_srcavail >= 1 && b->tx_rddone == 1 && b->tx_read == 0 && b->rx_read_octets == 0);
+	m_check(m, a->tx_srcavail <= IW_RS_SA && a->tx_write_octets + a->tx_inline_octets == m->s[0].limit);
+	m_settle(m, true);
+	m_check(m, !m->s[0].nexposed && !m->s[0].rs.dead && !m->s[1].rs.dead);
+	m_free(m);
+	m = m_new(1, &fake_transport, tune_no_reads);
+	a = &m->s[0].rs.stat;
+	iw_rs_depths(&m->s[0].rs, 0, 0);
+	bulk(m, 4);
+	m_check(m, a->tx_srcavail == 0);
 	m_free(m);
 }
 
@@ -235,6 +266,7 @@ int main(void)
 		cmocka_unit_test(test_small),
 		cmocka_unit_test(test_coalesce),
 		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_no_reads),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_ack_now),
 		cmocka_unit_test(test_abort),
