@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* Life of control sessions: the control port, dialling, MPA startup, receive buffers, the end, redialling. */
+/* Life of control sessions: dialling, MPA startup, receive buffers, the end, redialling. */
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ipsec.h"
 #include "session_priv.h"
 
-#define IN_MAX		1024u	/* sessions that others dialled */
-#define IN_PER_PEER	8u
 #define IDLE_MS		5000u	/* PING after so long without need for it */
 #define DEAF_MS		10000u	/* a session that answered nothing for so long is given up */
 #define REDIALS		60u
@@ -23,12 +18,11 @@
 #define REDIAL_MAX_MS	2000u
 #define DAEMON_PD	0xffffffffu	/* protection domain of the daemon itself */
 #define DIALS_MAX	256u		/* under way; the oldest that nobody waits for gives way */
-#define PORT_TRIES	100u	/* 20 ms apart */
 
-static struct { int fd; struct op op; struct timer retry; } port = { .fd = -1 };
 static struct list dials = { &dials, &dials };
-static unsigned int nin, ndials;
+static unsigned int ndials;
 static bool stopping;
+unsigned int sess_in;
 
 static const struct conn_ops sess_conn_ops;
 
@@ -36,7 +30,7 @@ static const struct conn_ops sess_conn_ops;
 
 static void sess_work(struct work *w);
 
-static struct sess *sess_new(struct peer *p, bool dialled)
+struct sess *sess_new(struct peer *p, bool dialled)
 {
 	struct sess *s = calloc(1, sizeof(*s));
 
@@ -52,7 +46,7 @@ static struct sess *sess_new(struct peer *p, bool dialled)
 	list_init(&s->lookups);
 	list_init(&s->confirms);
 	list_add_tail(dialled ? &p->out : &p->in, &s->node);
-	nin += !dialled;
+	sess_in += !dialled;
 	return s;
 }
 
@@ -84,7 +78,7 @@ static void sess_free(struct sess *s)
 	work_cancel(&s->work);
 	sess_dialled(s);
 	list_del(&s->node);
-	nin -= !s->dialled;
+	sess_in -= !s->dialled;
 	free(s->bufs);
 	free(s);
 }
@@ -332,7 +326,7 @@ static const struct conn_ops sess_conn_ops = {
 	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
 };
 
-static int sess_conn(struct sess *s)
+int sess_conn(struct sess *s)
 {
 	struct rnic_pd *pd = rnic_pd_get(DAEMON_PD);
 	int ret = pd ? conn_create(s->fd, pd, &sess_conn_ops, s, &s->conn) : -ENOMEM;
@@ -348,7 +342,7 @@ static int sess_conn(struct sess *s)
 
 /* ---- dialling ---- */
 
-static void socket_options(int fd)
+void sess_socket(int fd)
 {
 	static const struct { int name, v; } opts[] = {
 		{ TCP_NODELAY, 1 }, { TCP_KEEPIDLE, 5 }, { TCP_KEEPINTVL, 2 }, { TCP_KEEPCNT, 3 }, { TCP_USER_TIMEOUT, 10000 },
@@ -421,7 +415,7 @@ static int dial_socket(struct sess *s, const uint8_t src[16])
 	s->fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (s->fd < 0)
 		return -errno;
-	socket_options(s->fd);
+	sess_socket(s->fd);
 	if (memcmp(src, any, 16)) {
 		struct sockaddr_storage me;
 
@@ -508,155 +502,7 @@ struct sess *sess_out(struct peer *p, const uint8_t src[16])
 	return best;
 }
 
-/* ---- the control port ---- */
-
-static unsigned int count_in(const struct peer *p)
-{
-	unsigned int count = 0;
-
-	list_each(n, nxt, &p->in)
-		count++;
-	return count;
-}
-
-static void port_new(int fd)
-{
-	struct iw_addr me, them;
-	struct peer *p;
-	struct sess *s;
-
-	if (sock_name(fd, &them, true) || sock_name(fd, &me, false))
-		goto drop;
-	if (!conf_allowed(&conf, them.ip)) {
-		log_warn("control port: %s is not in 'allow'; closed", ip_text(them.ip));
-		goto drop;
-	}
-	if (ipsec_check(&(struct tuple){ .local = me, .peer = them })) {
-		log_warn("control port: no IPsec policy covers the connection from %s, and require_ipsec is set; closed", ip_text(them.ip));
-		goto drop;
-	}
-	p = peer_get(them.ip, them.scope_id);
-	if (!p || nin >= IN_MAX || count_in(p) >= IN_PER_PEER) {
-		log_warn("control port: too many sessions from %s; closed", ip_text(them.ip));
-		goto drop;
-	}
-	s = sess_new(p, false);
-	if (!s)
-		goto drop;
-	s->fd = fd;
-	s->state = SESS_STARTING;
-	memcpy(s->local, me.ip, 16);
-	socket_options(fd);
-	if (sess_conn(s) || conn_respond(s->conn))
-		sess_fail(s, IW_REASON_RESOURCES, "no resources for it");
-	return;
-drop:
-	close(fd);
-}
-
-static void port_accept(void);
-
-static void port_retry(struct timer *t)
-{
-	port_accept();
-}
-
-static void port_accepted(struct op *op, int res, bool more)
-{
-	if (port.fd < 0) {
-		if (res >= 0)
-			close(res);
-		return;
-	}
-	if (res >= 0) {
-		port_new(res);
-	} else if (res == -EINVAL || res == -ECANCELED) {
-		return;
-	} else if (res == -EMFILE || res == -ENFILE || res == -ENOMEM || res == -ENOBUFS) {
-		timer_start(&port.retry, 100, port_retry);
-		return;
-	}
-	port_accept();
-}
-
-static void port_accept(void)
-{
-	struct io_uring_sqe *sqe = engine_sqe();
-
-	port.op.fn = port_accepted;
-	io_uring_prep_accept(sqe, port.fd, NULL, NULL, SOCK_CLOEXEC);
-	engine_submit(sqe, &port.op);
-}
-
-static int port_bind(int family)
-{
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(conf.control_port) };
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(conf.control_port) };
-	int one = 1, zero = 0, ret, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (family == AF_INET6) {
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-		ret = bind(fd, (void *)&in6, sizeof(in6));
-	} else {
-		ret = bind(fd, (void *)&in, sizeof(in));
-	}
-	if (ret || listen(fd, 256)) {
-		ret = -errno;
-		close(fd);
-		return ret;
-	}
-	return fd;
-}
-
-/* What io_uring held for a daemon that was killed the kernel lets go of a moment after its end. */
-static int port_bind_again(int family)
-{
-	int ret;
-
-	for (unsigned int i = 0; (ret = port_bind(family)) == -EADDRINUSE && i < PORT_TRIES; i++)
-		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
-	return ret;
-}
-
-static void bind_explain(int err)
-{
-	log_err("control port %u: %s", conf.control_port, strerror(err));
-	if (err == EACCES)
-		log_err("a port below 1024 takes root, CAP_NET_BIND_SERVICE or systemd socket activation (FileDescriptorName=control); "
-			"for a try-out give -o control_port=4874 -o trust_high_port=yes, on all hosts alike");
-	else if (err == EADDRINUSE)
-		log_err("another program has it, perhaps another iwarpd; see 'ss -ltnp sport = :%u', or set control_port", conf.control_port);
-}
-
-int session_start(void)
-{
-	char **names = NULL;
-	int n = sd_listen_fds_with_names(0, &names), fd = -1;
-
-	for (int i = 0; i < n; i++) {
-		if (fd < 0 && !strcmp(names[i], "control") &&
-		    sd_is_socket(SD_LISTEN_FDS_START + i, AF_UNSPEC, SOCK_STREAM, 1) > 0)
-			fd = SD_LISTEN_FDS_START + i;
-		free(names[i]);
-	}
-	free(names);
-	if (fd < 0)
-		fd = port_bind_again(AF_INET6);
-	if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)
-		fd = port_bind_again(AF_INET);
-	if (fd < 0) {
-		bind_explain(-fd);
-		return fd;
-	}
-	/* io_uring waits by itself only on sockets without O_NONBLOCK */
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-	port.fd = fd;
-	port_accept();
-	return 0;
-}
+/* ---- the end of all ---- */
 
 static void stop_peer(struct peer *p, void *arg)
 {
@@ -671,11 +517,6 @@ static void stop_peer(struct peer *p, void *arg)
 void session_stop(void)
 {
 	stopping = true;
-	if (port.fd >= 0) {
-		timer_stop(&port.retry);
-		shutdown(port.fd, SHUT_RDWR);
-		close(port.fd);
-		port.fd = -1;
-	}
+	port_stop();
 	peers_each(stop_peer, NULL);
 }

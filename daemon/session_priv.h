@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A control session, shared by session.c (life), session_ask.c (the dialler's side) and session_tell.c (the acceptor's side). */
+/* A control session, shared by session.c (life), session_port.c (the port), session_ask.c (the dialler's side) and session_tell.c (the acceptor's). */
 #ifndef IWARPD_SESSION_PRIV_H
 #define IWARPD_SESSION_PRIV_H
 
@@ -76,6 +76,10 @@ static inline void port_set(uint8_t *bits, uint16_t port, bool on)
 }
 
 /* session.c */
+extern unsigned int sess_in;			/* sessions that others dialled */
+struct sess *sess_new(struct peer *p, bool dialled);
+int sess_conn(struct sess *s);			/* an endpoint on s->fd */
+void sess_socket(int fd);			/* what all their sockets have */
 /* Dial the daemon of an address, from src (all zero: any). NULL with *reason. */
 struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *reason);
 void sess_dialled(struct sess *s);		/* it is UP, or over */
@@ -85,6 +89,9 @@ struct sess *sess_out(struct peer *p, const uint8_t src[16]);
 void sess_send(struct sess *s, const struct iw_sm *m);
 /* End it after the current batch; why is told to those who wait. Logs text when not NULL. */
 void sess_fail(struct sess *s, enum iw_reason why, const char *text);
+
+/* session_port.c */
+void port_stop(void);
 
 /* session_ask.c */
 void ask_up(struct sess *s);			/* MPA is up: say HELLO */
