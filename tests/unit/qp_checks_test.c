@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+/* Single checks of the queue pair at the edge of what comes by: quoted Requests, sums of 32 bits, refused work requests. */
+#include "qp_pair.h"
+
+#include <errno.h>
+
+/* ---- Terminates received ---- */
+
+/* The Request a Terminate quotes, by its RDMAP header or by a DDP header that says Read or Atomic, is the oldest one; others did not fail. */
+static void quoted_request(void **state)
+{
+	static const struct {
+		uint8_t flags, ctl, rdmap;	/* M D R; the first two octets of the DDP header */
+		uint8_t status;
+	} c[] = {
+		{ 0xe0, 0x41, 0x41, IW_WC_REM_ERR },	/* Read Request, both headers */
+		{ 0xc0, 0x41, 0x41, IW_WC_REM_ERR },
+		{ 0xc0, 0x41, 0x4a, IW_WC_REM_ERR },	/* Atomic Request: RDMAP headers are for Read Requests only (RDMAP-4.8-06) */
+		{ 0x20, 0, 0, IW_WC_REM_ERR },
+		{ 0xc0, 0x41, 0x43, IW_WC_FLUSH },	/* a Send */
+		{ 0xc0, 0xc1, 0x40, IW_WC_FLUSH },	/* a Write */
+		{ 0xc0, 0x41, 0x4b, IW_WC_FLUSH },
+		{ 0x00, 0, 0, IW_WC_FLUSH },
+		{ 0x80, 0, 0, IW_WC_FLUSH },
+	};
+
+	for (unsigned int i = 0; i < 2 * sizeof(c) / sizeof(c[0]); i++) {
+		struct iw_wr add = { .wr_id = 1, .op = IW_WR_FETCHADD, .rstag = BMEM }, r = wr_read(2, 0, 500000, 8);
+		uint8_t term[64] = { 0x01, 0x00, c[i / 2].flags }, out[128];
+		size_t n = 4;
+		struct pair t;
+
+		if (c[i / 2].flags & 0x80)
+			n += 2;
+		if (c[i / 2].flags & 0x40) {
+			term[n] = c[i / 2].ctl;
+			term[n + 1] = c[i / 2].rdmap;
+			n += c[i / 2].ctl & 0x80 ? 14 : 18;
+		}
+		if (c[i / 2].flags & 0x20)
+			n += 28;
+		pair_new(&t, no_crc(), no_crc());
+		post(t.a, i % 2 ? &r : &add);
+		post(t.a, i % 2 ? &add : &r);
+		end_drain(t.a, NULL, 0);
+		end_feed(t.a, out, untagged(out, IW_OP_TERMINATE, true, 2, 1, 0, term, (uint16_t)n));
+		assert_int_equal(t.a->qp.state, IW_QP_CLOSING);
+		assert_false(t.a->qp.term.cut);
+		assert_int_equal(t.a->ncq, 2);
+		assert_int_equal(t.a->cq[0].status, c[i / 2].status);
+		assert_int_equal(t.a->cq[1].status, IW_WC_FLUSH);
+		pair_free(&t);
+	}
+}
+
+/* From our own Responder: what it says of a bad Atomic leads the Initiator to it. */
+static void atomic_refused(void **state)
+{
+	struct iw_wr add = { .wr_id = 1, .op = IW_WR_FETCHADD, .rstag = 0xbad }, w = wr_write(2, 0, 0, 4);
+	struct pair t;
+
+	pair_new(&t, param_default, param_default);
+	post(t.a, &add);
+	post(t.a, &w);
+	end_settle(t.a, t.b);
+	assert_true(t.a->qp.term.layer == 0 && t.a->qp.term.etype == 1 && t.a->qp.term.code == 0);
+	assert_true(t.a->qp.term.has_ddp && !t.a->qp.term.has_rdmap);
+	assert_int_equal(t.a->cq[0].status, IW_WC_REM_ERR);
+	pair_free(&t);
+}
+
+/* The RTR Read has no work request that could fail; the Read behind it is not the one. */
+static void rtr_read_refused(void **state)
+{
+	struct iw_qp_param p = no_crc();
+	uint8_t term[4 + 2 + 18 + 28] = { 0x01, 0x00, 0xe0, [6] = 0x41, [7] = 0x41 }, out[128];
+	struct iw_wr r = wr_read(1, 0, 500000, 8);
+	struct pair t;
+
+	p.rtr = 2;
+	pair_new(&t, p, no_crc());
+	post(t.a, &r);
+	end_drain(t.a, NULL, 0);
+	end_feed(t.a, out, untagged(out, IW_OP_TERMINATE, true, 2, 1, 0, term, sizeof(term)));
+	assert_true(t.a->ncq == 1 && t.a->cq[0].status == IW_WC_FLUSH);
+	pair_free(&t);
+}
+
+/* ---- receiving ---- */
+static enum iw_access_err anywhere(void *ctx, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr)
+{
+	static uint8_t scratch[64];
+
+	assert_true(len <= sizeof(scratch) && to + len <= UINT32_MAX);
+	*ptr = scratch;
+	return IW_ACC_OK;
+}
+
+/* DDP-7.1-04: MO + length beyond 2^32 - 1 is an invalid MO, beyond the buffer only a message too long. The last octets of the largest Send. */
+static void largest_send(void **state)
+{
+	static const struct {
+		uint32_t buffer;
+		uint16_t n;
+		uint8_t code;
+	} c[] = { { UINT32_MAX, 15, 0 }, { UINT32_MAX, 16, 4 }, { UINT32_MAX, 17, 4 }, { 0xfffffff8, 8, 0 }, { 0xfffffff8, 9, 5 },
+		  { 0xfffffff8, 15, 5 }, { 0xfffffff8, 16, 4 } };
+	struct iw_qp_ops ops = end_ops;
+
+	ops.access = anywhere;
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		uint8_t out[64], p[17] = { 0 };
+		struct pair t;
+		size_t n;
+
+		pair_new(&t, no_crc(), no_crc());
+		assert_int_equal(iw_qp_post_recv(&t.b->qp, 1, &(struct iw_sge){ .stag = BMEM, .len = c[i].buffer }), 0);
+		t.b->qp.rx_mo[IW_QN_SEND] = 0xfffffff0;		/* so much of it came already */
+		t.b->qp.rx_open[IW_QN_SEND] = IW_OP_SEND + 1;
+		n = untagged(out, IW_OP_SEND, true, 0, 1, 0xfffffff0, p, c[i].n);
+		assert_int_equal(iw_qp_rx(&t.b->qp, &ops, t.b, out, n), n);
+		if (c[i].code)
+			expect_term(t.b, 1, 2, c[i].code);
+		else
+			assert_true(t.b->ncq == 1 && t.b->cq[0].status == IW_WC_OK && t.b->cq[0].len == 0xfffffff0 + c[i].n);
+		pair_free(&t);
+	}
+}
+
+/* DDP-7.1-06, -07: a sink that is taken back before its Response comes is not written to. */
+static void sink_revoked(void **state)
+{
+	struct iw_wr r = wr_read(1, 0, 500000, 8);
+	uint8_t out[128];
+
+	for (int k = 0; k < 3; k++) {
+		struct pair t;
+
+		pair_new(&t, no_crc(), no_crc());
+		post(t.a, &r);
+		end_drain(t.a, NULL, 0);
+		if (k == 0)
+			t.a->nregs = 0;
+		else if (k == 1)
+			t.a->regs[0].access &= ~IW_ACCESS_READ_SINK;
+		else
+			t.a->regs[0].stream = 2;
+		memset(t.amem + 500000, 0x77, 8);
+		end_feed(t.a, out, tagged(out, IW_OP_READ_RESP, true, AMEM, 500000, "xxxxxxxx", 8));
+		expect_term(t.a, 1, 1, k == 2 ? 2 : 0);
+		assert_memory_equal(t.amem + 500000, "\x77\x77\x77\x77\x77\x77\x77\x77", 8);
+		assert_true(t.a->ncq == 1 && t.a->cq[0].status == IW_WC_FLUSH);
+		pair_free(&t);
+	}
+}
+
+/* MPA-4.3-04, MPA-4.4-06: Markers are in the CRC, and nothing is looked at before it: any octet of the FPDU changed is a CRC error. */
+static void crc_with_markers(void **state)
+{
+	struct iw_wr w = wr_write(1, 0, 4096, 700);
+	struct iw_qp_param p = param_default;
+	static uint8_t out[2048], bad[2048];
+	struct pair t;
+	size_t n;
+
+	p.tx_markers = p.rx_markers = 1;
+	pair_new(&t, p, p);
+	post(t.a, &w);
+	n = iw_qp_tx(&t.a->qp, &end_ops, t.a, out, IW_FPDU_MAX_MARKERS, 0);
+	assert_int_equal(n, 2 + 14 + 700 + 4 + 2 * 4);
+	pair_free(&t);
+	for (size_t i = 0; i < n; i++) {
+		if (i == 4 || i == 5)
+			continue;	/* another length: another FPDU, not whole yet */
+		memcpy(bad, out, n);
+		bad[i] ^= 0x10;
+		pair_new(&t, p, p);
+		memset(t.bmem + 4096, 0x55, 700);
+		end_feed(t.b, bad, n);
+		expect_term(t.b, 2, 0, 2);
+		for (unsigned int k = 0; k < 700; k++)
+			assert_int_equal(t.bmem[4096 + k], 0x55);
+		pair_free(&t);
+	}
+}
+
+/* EXT-6.3-02: Immediate Data whole, in two pieces cut anywhere, and octet by octet (DDP-5.2-04). */
+static void immediate_in_pieces(void **state)
+{
+	static const uint8_t imm[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+
+	for (unsigned int cut = 0; cut <= 9; cut++) {
+		unsigned int done = 0;
+		uint8_t out[64];
+		struct pair t;
+
+		pair_new(&t, no_crc(), no_crc());
+		post_recvs(t.b, BMEM, 2, 64);
+		while (done < 8) {
+			unsigned int n = cut == 9 ? 1 : done ? 8 - done : cut ? cut : 8;
+
+			assert_int_equal(t.b->ncq, 0);
+			end_feed(t.b, out, untagged(out, IW_OP_IMM, done + n == 8, 0, 1, done, imm + done, (uint16_t)n));
+			done += n;
+		}
+		assert_true(t.b->ncq == 1 && t.b->cq[0].has_imm && t.b->cq[0].len == 8);
+		assert_memory_equal(t.b->cq[0].imm, imm, 8);
+		pair_free(&t);
+	}
+}
+
+/* DDP-6.2.1-02: octets behind a FIN are an error; an owner that looks again and has none is not. */
+static void nothing_behind_the_fin(void **state)
+{
+	struct end *e = end_new(&param_default);
+	uint8_t octet = 0;
+
+	iw_qp_rx_eof(&e->qp, &end_ops, e, 0);
+	assert_int_equal(iw_qp_rx(&e->qp, &end_ops, e, &octet, 0), 0);
+	assert_true(e->qp.state == IW_QP_RTS && e->nev == 1 && e->ev[0] == IW_QP_EV_EOF);
+	assert_int_equal(iw_qp_rx(&e->qp, &end_ops, e, &octet, 1), 1);
+	assert_true(e->qp.state == IW_QP_ERROR && e->qp.err == EPROTO);
+	end_free(e);
+}
+
+/* Octets that come before the start stay with the owner. */
+static void nothing_before_the_start(void **state)
+{
+	uint8_t out[64];
+	struct end *e = end_new(NULL);
+	size_t n = tagged(out, IW_OP_WRITE, true, 0, 0, "", 0);
+
+	assert_int_equal(iw_qp_rx(&e->qp, &end_ops, e, out, n), 0);
+	assert_true(e->nev == 0 && e->qp.stat.rx_fpdu == 0 && e->qp.stat.rx_octets == 0);
+	end_free(e);
+}
+
+/* ---- work requests that are refused ---- */
+static void refused_posts(void **state)
+{
+	static const struct {
+		struct iw_wr wr;
+		int ret;
+	} c[] = {
+		{ { .op = IW_WR_SEND, .flags = IW_WR_INLINE, .inl_len = IW_WR_INLINE_MAX }, 0 },
+		{ { .op = IW_WR_SEND, .flags = IW_WR_INLINE, .inl_len = IW_WR_INLINE_MAX + 1 }, -EINVAL },
+		{ { .op = IW_WR_READ, .nsge = 1 }, 0 },
+		{ { .op = IW_WR_READ, .nsge = 2 }, -EINVAL },	/* one Data Sink (RDMAP-4.4) */
+		{ { .op = IW_WR_SEND, .nsge = IW_QP_SGE }, 0 },
+		{ { .op = IW_WR_SEND, .nsge = IW_QP_SGE + 1 }, -EINVAL },
+		{ { .op = IW_WR_WRITE, .nsge = IW_QP_SGE + 1 }, -EINVAL },
+		{ { .op = IW_WR_IMM, .nsge = 1 }, -EINVAL },
+		{ { .op = IW_WR_FETCHADD, .nsge = 1 }, -EINVAL },
+		{ { .op = IW_WR_CMPSWAP, .nsge = 1 }, -EINVAL },
+		{ { .op = IW_WR_RECV }, -EINVAL },
+		{ { .op = 0xff }, -EINVAL },
+		{ { .op = IW_WR_WRITE, .nsge = 2, .sge = { { .len = UINT32_MAX }, { .len = 1 } } }, -EMSGSIZE },
+		{ { .op = IW_WR_WRITE, .nsge = 2, .sge = { { .len = UINT32_MAX - 1 }, { .len = 1 } } }, 0 },
+		{ { .op = IW_WR_SEND, .flags = IW_WR_SE }, 0 },
+		{ { .op = IW_WR_IMM, .flags = IW_WR_SE }, 0 },
+		{ { .op = IW_WR_WRITE, .flags = IW_WR_SE }, -EINVAL },
+		{ { .op = IW_WR_READ, .flags = IW_WR_SE }, -EINVAL },
+		{ { .op = IW_WR_WRITE, .flags = IW_WR_INVALIDATE }, -EINVAL },
+		{ { .op = IW_WR_IMM, .flags = IW_WR_INVALIDATE }, -EINVAL },
+		{ { .op = IW_WR_WRITE, .flags = IW_WR_INLINE }, -EINVAL },
+		{ { .op = IW_WR_IMM, .flags = IW_WR_INLINE }, -EINVAL },
+		{ { .op = IW_WR_FETCHADD, .flags = IW_WR_FENCE | IW_WR_QUIET }, 0 },
+	};
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct end *e = end_new(&param_default);
+
+		if (iw_qp_post_send(&e->qp, &c[i].wr) != c[i].ret)
+			fail_msg("work request %u", i);
+		assert_int_equal(iw_qp_sq_free(&e->qp), IW_QP_SQ - !c[i].ret);
+		end_free(e);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(quoted_request), cmocka_unit_test(atomic_refused), cmocka_unit_test(rtr_read_refused),
+		cmocka_unit_test(largest_send), cmocka_unit_test(sink_revoked), cmocka_unit_test(crc_with_markers),
+		cmocka_unit_test(immediate_in_pieces), cmocka_unit_test(nothing_behind_the_fin),
+		cmocka_unit_test(nothing_before_the_start), cmocka_unit_test(refused_posts),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("qp_checks", tests, NULL, NULL);
+}
