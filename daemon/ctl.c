@@ -61,6 +61,7 @@ static void client_free(struct conn_client *cc)
 	if (cc->c.proc)
 		munmap(cc->c.proc, IW_PAGE_SIZE);
 	close_socket(cc->fd);	/* descriptors in messages not received go with it */
+	prm_program_gone(cc->c.uid);
 	free(cc);
 }
 
@@ -338,16 +339,23 @@ static void client_recv(struct conn_client *cc)
 	engine_submit(sqe, &cc->recv);
 }
 
+/* Counts it when it may. */
 static bool user_may(const struct ucred *cred)
 {
 	unsigned int n = 0;
+	const char *why;
 
 	list_each(node, nxt, &clients)
 		n += client_of(node)->uid == cred->uid;
-	if (n < MAX_CLIENTS && !closing_too_many(cred->uid))
+	if (n >= MAX_CLIENTS)
+		why = "";
+	else if (closing_too_many(cred->uid))
+		why = " and passed files that do not close";
+	else if (!prm_program(cred->uid))
+		why = "; what is left of the open files is kept for others (LimitNOFILE=)";
+	else
 		return true;
-	log_warn("user %u has %u clients%s; pid %d refused", (unsigned int)cred->uid, n,
-		 n < MAX_CLIENTS ? " and passed files that do not close" : "", (int)cred->pid);
+	log_warn("user %u has %u clients%s; pid %d refused", (unsigned int)cred->uid, n, why, (int)cred->pid);
 	return false;
 }
 

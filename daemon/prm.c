@@ -23,6 +23,7 @@ static const struct { const char *name, *key; } kinds[PRM_KINDS] = {
 static struct {
 	struct prm_user *users;
 	uint64_t total[PRM_KINDS], refused[PRM_KINDS];
+	unsigned int programs;
 } prm;
 
 struct prm_user *prm_user_get(uint32_t uid)
@@ -79,21 +80,23 @@ void prm_foreach(void (*fn)(void *arg, const struct prm_user *u), void *arg)
 		fn(arg, u);
 }
 
+static uint64_t files(uint64_t streams, unsigned int programs)
+{
+	return streams * FDS_STREAM + programs;
+}
+
 /*
- * Files are what users really take from each other. Nobody may have more streams than would still fit: however many users there are
+ * Files are what users really take from each other. Nobody may have more of them than would still fit: however many users there are
  * and whatever they want, one who comes later finds room (security.md L2).
  */
 static bool leaves_room(const struct prm_user *u, uint64_t n)
 {
-	static uint64_t room;
+	uint64_t used = files(prm.total[PRM_STREAMS], prm.programs), room = UINT64_MAX;
 	struct rlimit rl;
 
-	if (!room) {
-		room = UINT64_MAX;
-		if (!getrlimit(RLIMIT_NOFILE, &rl) && rl.rlim_cur != RLIM_INFINITY)
-			room = rl.rlim_cur > 2 * FDS_OWN ? (rl.rlim_cur - FDS_OWN) / FDS_STREAM : 1;
-	}
-	return prm.total[PRM_STREAMS] < room && u->used[PRM_STREAMS] + n <= room - prm.total[PRM_STREAMS];
+	if (!getrlimit(RLIMIT_NOFILE, &rl) && rl.rlim_cur != RLIM_INFINITY)
+		room = rl.rlim_cur > 2 * FDS_OWN ? rl.rlim_cur - FDS_OWN : rl.rlim_cur / 2;
+	return used < room && files(u->used[PRM_STREAMS], u->programs) + n <= room - used;
 }
 
 /* Which kind says no, or PRM_KINDS. */
@@ -105,7 +108,7 @@ static enum prm_kind refusal(const struct prm_user *u, const struct prm_bill *b,
 		if (b->n[k] && (b->n[k] > limit || u->used[k] > limit - b->n[k]))
 			return k;
 	}
-	*room = u->uid == PRM_DAEMON || !b->n[PRM_STREAMS] || leaves_room(u, b->n[PRM_STREAMS]);
+	*room = u->uid == PRM_DAEMON || !b->n[PRM_STREAMS] || leaves_room(u, files(b->n[PRM_STREAMS], 0));
 	return *room ? PRM_KINDS : PRM_STREAMS;
 }
 
@@ -166,4 +169,21 @@ bool prm_record(uint32_t uid)
 void prm_forget(uint32_t uid)
 {
 	prm_user_get(uid)->records--;
+}
+
+bool prm_program(uint32_t uid)
+{
+	struct prm_user *u = prm_user_get(uid);
+
+	if (!u || !leaves_room(u, 1))
+		return false;
+	u->programs++;
+	prm.programs++;
+	return true;
+}
+
+void prm_program_gone(uint32_t uid)
+{
+	prm_user_get(uid)->programs--;
+	prm.programs--;
 }

@@ -28,6 +28,7 @@ struct prm_user {
 	uint32_t uid;
 	uint64_t used[PRM_KINDS];
 	unsigned int records;
+	unsigned int programs;		/* control connections */
 	struct work_class turn;		/* work of its streams: users share the engine, not streams */
 	struct prm_user *next;
 };
@@ -48,6 +49,13 @@ void prm_give_one(struct prm_user *u, enum prm_kind k, uint64_t n);
 #define PRM_RECORDS	(128u << 10)
 bool prm_record(uint32_t uid);
 void prm_forget(uint32_t uid);
+
+/*
+ * A program of the user connected to the control socket: an open file until it is gone. False: what is left of the daemon's open files
+ * is kept for others (security.md L2).
+ */
+bool prm_program(uint32_t uid);
+void prm_program_gone(uint32_t uid);
 
 const char *prm_name(enum prm_kind k);		/* "streams", "memory", "stags", "reads", "cq_entries" */
 uint64_t prm_limit(const struct prm_user *u, enum prm_kind k);

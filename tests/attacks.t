@@ -197,6 +197,23 @@ all still there" "L2: the ninth, of another user, is served"
 is "$(uid_quota $OTHER)" 0 "L2: without being told of a quota"
 for i in 1 2 3 4 5 6 7 8; do eval "exec $((10 + i))>&-"; done
 
+# L2: a program that connects to the control socket again and again takes half of the daemon's open files at most
+RIG_OPTS[3]=
+daemon_stop 3 && daemon_start 3
+prlimit --pid "$(daemon_pid 3)" --nofile=600:600
+mkfifo "$RIG_DIR/grab"
+as 3 $NOBODY env -u LD_PRELOAD "$PY" "$ATTACKS/app.py" grab "$(host_dir 3)/ctl.sock" 800 <"$RIG_DIR/grab" >"$RIG_DIR/grab.log" 2>&1 &
+RIG_PIDS+=($!)
+exec 7>"$RIG_DIR/grab"
+until_true 30 grep -q "^grabbed 800" "$RIG_DIR/grab.log"
+ok $? "L2: 800 control connections of one user, and 600 files"
+got=$(as 3 $OTHER timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 3 </dev/null)
+is "$got $(accel_count 3 client)" "held 3 failed 0
+all still there 3" "L2: the connections of another user are accelerated" || diag "$(plain_reasons 3)"
+grep -q "user $NOBODY has .* clients; what is left of the open files is kept for others" "$RIG_DIR/iwarpd.3.log"
+ok $? "L2: and the log says who takes them"
+exec 7>&-
+
 # SEC-P06: a user with many streams that nobody reads, beside one with a single stream
 RIG_OPTS[3]=
 daemon_stop 3 && daemon_start 3

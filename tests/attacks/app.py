@@ -6,6 +6,7 @@ app.py pulse ADDRESS PORT			small questions and answers until its input ends, wi
 app.py hold ADDRESS PORT N			opens N connections, says how many answered, keeps them until its input ends
 app.py bulk ADDRESS PORT OCTETS			there and back again
 app.py scribble ADDRESS PORT SECONDS		uses a stream and writes all over the memory it shares with the daemon
+app.py grab SOCKET N				connects N times to the daemon's control socket and says nothing, until its input ends
 app.py deaf ADDRESS PORT N			opens N connections, writes until nobody takes any more, reads nothing, until its input ends
 """
 import errno
@@ -136,6 +137,16 @@ def scribble(addr, port, seconds):
             except OSError:
                 pass
     print("scribbled", n, "areas", len(areas), flush=True)
+
+
+def grab(path, n):
+    kept = []
+    for _ in range(int(n)):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.connect(path)     # waits for its turn
+        kept.append(s)
+    print("grabbed", len(kept), flush=True)
+    sys.stdin.read()
 
 
 def deaf(addr, port, n):

@@ -9,6 +9,7 @@
 
 #define FILES	1024u		/* (1024 - 256) / 4 = 192 streams fit */
 #define ROOM	192u
+#define FILES_ROOM (FILES - 256u)
 
 static struct rnic_pd *pd, *foreign;
 static struct prm_user *user, *other;
@@ -88,6 +89,29 @@ static void reserve_for_others(void **state)
 	assert_int_equal(prm_take_one(u[0], PRM_STREAMS, 1), -EDQUOT);
 	for (unsigned int i = 0; i < 8; i++)
 		prm_give_one(u[i], PRM_STREAMS, u[i]->used[PRM_STREAMS]);
+}
+
+/* L2: nor are the files of streams all that a user can take: his programs have one each. */
+static void programs_leave_room(void **state)
+{
+	unsigned int n[2] = { 0 };
+
+	while (prm_program(1000))
+		n[0]++;
+	assert_int_equal(n[0], FILES_ROOM / 2);
+	assert_int_equal(prm_take_one(user, PRM_STREAMS, 1), -EDQUOT);
+	assert_true(prm_program(1001));
+	assert_int_equal(prm_take_one(other, PRM_STREAMS, 1), 0);
+	while (prm_program(1001))
+		n[1]++;
+	assert_true(n[1] > FILES_ROOM / 8);
+	prm_give_one(other, PRM_STREAMS, 1);
+	for (n[1]++; n[1]; n[1]--)
+		prm_program_gone(1001);
+	for (; n[0]; n[0]--)
+		prm_program_gone(1000);
+	assert_int_equal(prm_take_one(user, PRM_STREAMS, 1), 0);
+	prm_give_one(user, PRM_STREAMS, 1);
 }
 
 static void queue_pairs_and_queues_count(void **state)
@@ -330,7 +354,8 @@ static void domains_of_one_user(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(queue_pairs_and_queues_count), T(stags_count),
+		T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(programs_leave_room),
+		T(queue_pairs_and_queues_count), T(stags_count),
 		T(invalidated_is_given_back), T(only_own_sealed_memory), T(memory_that_goes_takes_its_stags_along), T(no_aliases),
 		T(rights_change), T(users_do_not_meet), T(domains_of_one_user),
 	};
