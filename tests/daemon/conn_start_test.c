@@ -188,7 +188,198 @@ static void conversation_cut(void **state)
 	}
 }
 
+/* ---- Responder: what the Request asks for ---- */
+
+/* EMPA-9.2-01: one of the RTRs that the Initiator can send is chosen, a Write before a Read; for a Read our depth is 1 at least (EMPA-9.1-02). */
+static void rtr_chosen(void **state)
+{
+	static const struct { uint8_t write, read, send; unsigned int max_ird, ird; } c[] = {
+		{ 1, 1, 1, 16, 16 }, { 1, 1, 0, 16, 16 }, { 1, 0, 0, 16, 16 }, { 0, 1, 0, 16, 16 }, { 0, 1, 1, 16, 16 },
+		{ 0, 1, 0, 0, 1 }, { 1, 0, 0, 0, 0 }, { 1, 1, 0, 0, 0 },
+	};
+	struct iw_mpa_frame f;
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct iw_mpa_frame q = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = c[i].write,
+					  .rtr_read = c[i].read, .rtr_send = c[i].send, .ird = 16, .ord = 16 };
+		uint8_t out[IW_MPA_FRAME_MAX];
+
+		conf.max_ird = c[i].max_ird;
+		respond();
+		say(out, (size_t)iw_mpa_encode(&q, out));
+		f = hear_frame(24);
+		assert_true(f.p2p && !f.rtr_send && f.rtr_write == c[i].write && f.rtr_read == !c[i].write);
+		assert_int_equal(f.ird, c[i].ird);
+		run_until(is_true, &z.established);
+		assert_int_equal(param()->ird, c[i].ird);
+		if (f.rtr_read) {
+			say_vec("fpdu.rreq.zero");
+			hear_vec("fpdu.rresp.zero");
+		}
+		again();
+	}
+}
+
+/* Only a Send as RTR: refused in a Reply (wire.md 1), the ULP is not asked. */
+static void rtr_send_refused(void **state)
+{
+	struct iw_mpa_frame f, q = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_send = 1, .ird = 16, .ord = 16 };
+	uint8_t out[IW_MPA_FRAME_MAX];
+
+	respond();
+	say(out, (size_t)iw_mpa_encode(&q, out));
+	f = hear_frame(24);
+	assert_true(f.reject && f.enhanced && f.rev == 2 && f.pd_len == 0);
+	run_until(is_true, &z.closed);
+	assert_true(z.err == ECONNREFUSED && !z.requested && !z.established);
+}
+
+/* MPA-7.1-01: Full Operation of the Initiator begins behind the Reply; what comes before it is an error. */
+static void before_the_decision(void **state)
+{
+	z.late = true;
+	respond();
+	say_vec("mpa.req.r1.c");
+	run_until(is_true, &z.requested);
+	say_vec("fpdu.write.zero");
+	run_until(is_true, &z.closed);
+	assert_true(z.err == EPROTO && !z.established);
+}
+
+/* An FPDU that is here before we hear that our Reply left is delivered after established(); that of a refused peer is not. */
+static void while_the_reply_leaves(void **state)
+{
+	for (int refused = 0; refused < 2; refused++) {
+		z.late = true;
+		z.reject = refused;
+		respond();
+		say_vec("mpa.req.r1.c");
+		run_until(is_true, &z.requested);
+		decide();
+		say_vec("fpdu.send.5");
+		if (refused) {
+			run_until(is_true, &z.closed);
+			assert_true(z.err == ECONNREFUSED && !z.established && z.ok == 0);
+		} else {
+			run_until(got_one, NULL);
+			assert_true(z.established);
+			assert_memory_equal(mem, "hello", 5);
+		}
+		again();
+	}
+}
+
+static void wrong_moments(void **state)
+{
+	static const uint8_t octets[IW_MPA_PD_MAX + 1];
+
+	z.late = true;
+	create();
+	assert_int_equal(conn_accept(z.c, NULL, 0), -ENOTCONN);
+	assert_int_equal(conn_reject(z.c, NULL, 0), -ENOTCONN);
+	assert_int_equal(conn_initiate(z.c, octets, IW_MPA_PD_MAX - 3), -EINVAL);
+	assert_int_equal(conn_respond(z.c), 0);
+	assert_int_equal(conn_respond(z.c), -EINVAL);
+	assert_int_equal(conn_initiate(z.c, NULL, 0), -EINVAL);
+	assert_int_equal(conn_accept(z.c, NULL, 0), -ENOTCONN);
+	say_vec("mpa.req.r1.c");
+	run_until(is_true, &z.requested);
+	assert_int_equal(conn_reject(z.c, octets, IW_MPA_PD_MAX + 1), -EINVAL);
+	assert_int_equal(conn_reject(z.c, octets, IW_MPA_PD_MAX), 0);
+	assert_int_equal(conn_reject(z.c, NULL, 0), -ENOTCONN);
+	assert_int_equal(hear_frame(20 + IW_MPA_PD_MAX).pd_len, IW_MPA_PD_MAX);
+	run_until(is_true, &z.closed);
+}
+
 /* ---- Initiator ---- */
+static void initiate_with(uint8_t rev, bool p2p, bool crc)
+{
+	struct conn_attr a;
+
+	conn_attr_default(&a);
+	a.rev = rev;
+	a.p2p = p2p;
+	a.crc = crc;
+	create();
+	conn_set_attr(z.c, &a);
+	assert_int_equal(conn_initiate(z.c, NULL, 0), 0);
+}
+
+/* EMPA-10-01: one that wants nothing of the enhanced setup does not use it. No RTR: it sends its own message first. */
+static void initiate_rev1(void **state)
+{
+	for (int crc = 0; crc < 2; crc++) {
+		const uint8_t *p;
+
+		z.eager = true;
+		initiate_with(1, true, crc);
+		hear_vec(crc ? "mpa.req.r1.c" : "mpa.req.r1");
+		say_vec("mpa.rep.r1");
+		p = hear(28);
+		assert_true(z.established && param()->crc == crc && param()->rtr == 0);
+		assert_true(p[3] == 0x43 && !memcmp(p + 20, "ping", 4));
+		again();
+	}
+}
+
+/* Client-server model (A=0): depths are settled, an RTR is not sent. */
+static void initiate_client_server(void **state)
+{
+	struct iw_mpa_frame r = { .reply = 1, .rev = 2, .crc = 1, .enhanced = 1, .ird = 3, .ord = 5 }, q;
+	uint8_t out[IW_MPA_FRAME_MAX];
+	const uint8_t *p;
+
+	z.eager = true;
+	initiate_with(2, false, true);
+	assert_int_equal(iw_mpa_decode(&q, hear(24), 24, false), 24);
+	assert_true(q.enhanced && !q.p2p && !q.rtr_send && !q.rtr_write && !q.rtr_read && q.ird == 16 && q.ord == 16);
+	say(out, (size_t)iw_mpa_encode(&r, out));
+	p = hear(28);
+	assert_true(p[3] == 0x43 && !memcmp(p + 20, "ping", 4));
+	assert_true(param()->ord == 3 && param()->ird == 16);		/* EMPA-9.1-03: 16 >= 5 */
+}
+
+/* EMPA-9.1-04: all ones leave the depths alone. */
+static void depths_left_alone(void **state)
+{
+	struct iw_mpa_frame r = { .reply = 1, .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = 1,
+				  .ird = IW_MPA_NONEG, .ord = IW_MPA_NONEG };
+	uint8_t out[IW_MPA_FRAME_MAX];
+
+	initiate("");
+	hear(24);
+	say(out, (size_t)iw_mpa_encode(&r, out));
+	run_until(is_true, &z.established);
+	assert_true(param()->ord == 16 && param()->ird == 16);
+}
+
+/* EMPA-9.2-02: a Reply without A, without an option, or with a Read that its IRD of 0 forbids. Too many Reads are told first. */
+static void no_rtr_left(void **state)
+{
+	static const struct { uint8_t p2p, send, read; uint16_t ird, ord; const char *term; } c[] = {
+		{ 0, 0, 0, 16, 16, "term.llp.rtr" }, { 1, 0, 0, 16, 16, "term.llp.rtr" }, { 1, 1, 0, 16, 16, "term.llp.rtr" },
+		{ 1, 0, 1, 0, 16, "term.llp.rtr" }, { 0, 0, 0, 16, 0x1000, "term.llp.ird" }, { 1, 0, 0, 16, 0x1000, "term.llp.ird" },
+		{ 0, 0, 0, 16, IW_QP_IRD + 1, "term.llp.ird" }, { 0, 0, 0, 16, IW_QP_IRD, "term.llp.rtr" },
+	};
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct iw_mpa_frame r = { .reply = 1, .rev = 2, .crc = 1, .enhanced = 1, .p2p = c[i].p2p, .rtr_send = c[i].send,
+					  .rtr_read = c[i].read, .ird = c[i].ird, .ord = c[i].ord };
+		uint8_t out[IW_MPA_FRAME_MAX];
+
+		z.eager = true;
+		initiate("");
+		hear(24);
+		say(out, (size_t)iw_mpa_encode(&r, out));
+		hear_vec(c[i].term);
+		hear_end();
+		assert_true(heard.eof && !heard.n && !z.established);
+		run_until(is_true, &z.closed);
+		assert_int_equal(z.err, EPROTO);
+		again();
+	}
+}
+
 static void hear_request(void)
 {
 	hear_vec("mpa.req.r2.p2p");
@@ -348,7 +539,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(replies), T(plain_rev2), T(negotiated_depths), T(absurd_depths), T(ignored_bits), T(late_decision), T(rejects),
 		T(responder_waits), T(conversation_cut), T(rtr_first), T(rtr_read), T(depths_reach_the_ulp), T(rejected_by_rev1),
-		T(too_many_reads), T(cannot_go_on), T(two_initiators), T(markers_as_asked),
+		T(too_many_reads), T(cannot_go_on), T(two_initiators), T(markers_as_asked), T(rtr_chosen), T(rtr_send_refused),
+		T(before_the_decision), T(while_the_reply_leaves), T(wrong_moments), T(initiate_rev1), T(initiate_client_server),
+		T(depths_left_alone), T(no_rtr_left),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

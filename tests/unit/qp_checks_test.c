@@ -6,7 +6,7 @@
 
 /* ---- Terminates received ---- */
 
-/* The Request a Terminate quotes, by its RDMAP header or by a DDP header that says Read or Atomic, is the oldest one; others did not fail. */
+/* The Request a Terminate quotes, by its RDMAP header or a DDP header that says Read or Atomic, is the oldest; others did not fail. */
 static void quoted_request(void **state)
 {
 	static const struct {
@@ -15,7 +15,7 @@ static void quoted_request(void **state)
 	} c[] = {
 		{ 0xe0, 0x41, 0x41, IW_WC_REM_ERR },	/* Read Request, both headers */
 		{ 0xc0, 0x41, 0x41, IW_WC_REM_ERR },
-		{ 0xc0, 0x41, 0x4a, IW_WC_REM_ERR },	/* Atomic Request: RDMAP headers are for Read Requests only (RDMAP-4.8-06) */
+		{ 0xc0, 0x41, 0x4a, IW_WC_REM_ERR },	/* Atomic Request: no RDMAP header (RDMAP-4.8-06) */
 		{ 0x20, 0, 0, IW_WC_REM_ERR },
 		{ 0xc0, 0x41, 0x43, IW_WC_FLUSH },	/* a Send */
 		{ 0xc0, 0xc1, 0x40, IW_WC_FLUSH },	/* a Write */
@@ -96,7 +96,7 @@ static enum iw_access_err anywhere(void *ctx, uint32_t stag, uint64_t to, uint64
 	return IW_ACC_OK;
 }
 
-/* DDP-7.1-04: MO + length beyond 2^32 - 1 is an invalid MO, beyond the buffer only a message too long. The last octets of the largest Send. */
+/* DDP-7.1-04: MO + length beyond 2^32 - 1 is an invalid MO, beyond the buffer only a message too long. */
 static void largest_send(void **state)
 {
 	static const struct {
@@ -154,7 +154,37 @@ static void sink_revoked(void **state)
 	}
 }
 
-/* MPA-4.3-04, MPA-4.4-06: Markers are in the CRC, and nothing is looked at before it: any octet of the FPDU changed is a CRC error. */
+/* EXT-5.1-02: all eight octets are inside, and aligned; of a word that is neither, the alignment is told. */
+static void atomic_word(void **state)
+{
+	for (uint64_t len = 1; len <= 24; len++)
+		for (uint64_t to = 0; to <= 32; to++) {
+			struct iw_wr add = { .wr_id = 1, .op = IW_WR_FETCHADD, .rstag = 0x777, .rto = to, .add_swap = 1 };
+			uint8_t before[64];
+			uint64_t word;
+			struct pair t;
+
+			pair_new(&t, no_crc(), no_crc());
+			memcpy(before, t.bmem, sizeof(before));
+			end_reg(t.b, 0x777, 0, t.bmem, len, IW_ACCESS_REMOTE_ATOMIC);
+			post(t.a, &add);
+			end_move(t.a, t.b);
+			if (to % 8 && to < len) {
+				expect_term(t.b, 0, 2, 7);
+			} else if (to + 8 > len) {
+				expect_term(t.b, 0, 1, 1);
+			} else {
+				assert_int_equal(t.b->qp.stat.rx_atomic, 1);
+				memcpy(&word, before + to, 8);
+				word++;
+				memcpy(before + to, &word, 8);
+			}
+			assert_memory_equal(t.bmem, before, sizeof(before));
+			pair_free(&t);
+		}
+}
+
+/* MPA-4.3-04, MPA-4.4-06: Markers are in the CRC, and nothing is looked at before it: any octet changed is a CRC error. */
 static void crc_with_markers(void **state)
 {
 	struct iw_wr w = wr_write(1, 0, 4096, 700);
@@ -281,7 +311,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quoted_request), cmocka_unit_test(atomic_refused), cmocka_unit_test(rtr_read_refused),
-		cmocka_unit_test(largest_send), cmocka_unit_test(sink_revoked), cmocka_unit_test(crc_with_markers),
+		cmocka_unit_test(largest_send), cmocka_unit_test(sink_revoked), cmocka_unit_test(atomic_word),
+		cmocka_unit_test(crc_with_markers),
 		cmocka_unit_test(immediate_in_pieces), cmocka_unit_test(nothing_behind_the_fin),
 		cmocka_unit_test(nothing_before_the_start), cmocka_unit_test(refused_posts),
 	};
