@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* iwctl rping: rdma-core's rping on a soft RNIC of its own, without daemon or RDMA device. Options, sockets, and the summary. */
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -22,7 +25,8 @@
 static struct rping_opts opts;
 static int listener = -1, code;
 static unsigned int open_peers;
-static struct op accept_op;
+static struct op accept_op, signal_op;
+static bool stopping;
 
 static void help(FILE *f)
 {
@@ -40,8 +44,9 @@ static void help(FILE *f)
 		"      --p2p              client: peer-to-peer startup with RTR (RFC 6581)\n"
 		"      --markers          ask for MPA Markers\n"
 		"      --mpa-revision N   client: 1 or 2, default 2\n"
-		"  -t, --timeout SECONDS  client: of each answer, default 30\n"
-		"\nExit code: 0 all pings answered, 1 not, 2 usage. See iwctl(8).\n",
+		"  -t, --timeout SECONDS  client: of the connection and of each answer, default 30\n"
+		"\n^C ends it after the ping it is at, with the summary; a second one at once.\n"
+		"Exit code: 0 all pings answered, 1 not, 2 usage. See iwctl(8).\n",
 		RPING_PORT, RPING_SIZE_MIN, RPING_SIZE_MAX, RPING_SIZE);
 }
 
@@ -76,7 +81,7 @@ static void peer_done(const struct rping_result *res)
 		code = IWCTL_NO;
 	else if (ret)
 		code = ret;
-	if (!opts.persistent)
+	if (!opts.persistent || (stopping && !open_peers))
 		engine_stop();
 }
 
@@ -112,10 +117,9 @@ static void keepalive(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 }
 
-static int client_start(const struct addrinfo *ai)
+static int connect_to(const struct addrinfo *ai)
 {
 	struct timeval limit = { .tv_sec = opts.timeout }, none = { 0 };
-	char text[NI_MAXHOST + 32];
 	int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), ret;
 
 	if (fd < 0)
@@ -125,13 +129,31 @@ static int client_start(const struct addrinfo *ai)
 	if (connect(fd, ai->ai_addr, ai->ai_addrlen)) {
 		ret = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
 		close(fd);
-		iwctl_error("rping: cannot connect to %s: %s", addr_text(ai->ai_addr, ai->ai_addrlen, text), strerror(-ret));
 		return ret;
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
+	return fd;
+}
+
+/* The first address of the name that answers. */
+static int client_start(const struct addrinfo *ai)
+{
+	char text[NI_MAXHOST + 32];
+	int fd = -ENOENT, ret;
+
+	for (; ai; ai = ai->ai_next) {
+		fd = connect_to(ai);
+		if (fd >= 0)
+			break;
+		iwctl_error("rping: cannot connect to %s: %s", addr_text(ai->ai_addr, ai->ai_addrlen, text), strerror(-fd));
+	}
+	if (fd < 0)
+		return fd;
 	ret = rping_peer_start(fd, &opts, peer_done);
 	if (ret)
 		iwctl_error("rping: cannot start: %s", strerror(-ret));
+	else
+		open_peers++;
 	return ret;
 }
 
@@ -141,6 +163,15 @@ static void accepted(struct op *op, int res, bool more)
 {
 	int ret = res;
 
+	if (stopping) {
+		if (res >= 0)
+			close(res);
+		return;
+	}
+	if (res == -ECONNABORTED || res == -EINTR) {
+		accept_next();
+		return;
+	}
 	if (res >= 0) {
 		keepalive(res);
 		ret = rping_peer_start(res, &opts, peer_done);
@@ -165,23 +196,87 @@ static void accept_next(void)
 	engine_submit(sqe, &accept_op);
 }
 
-static int server_start(const struct addrinfo *ai)
+/* Without an address a server is there for IPv6 and IPv4, as far as the host has them. */
+static int listen_on(const struct addrinfo *ai)
+{
+	int one = 1, zero = 0, err, fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (ai->ai_family == AF_INET6 && !opts.address)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) && !bind(fd, ai->ai_addr, ai->ai_addrlen) && !listen(fd, 64))
+		return fd;
+	err = errno;
+	close(fd);
+	return -err;
+}
+
+static int server_start(const struct addrinfo *list)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
 	char text[NI_MAXHOST + 32];
-	int one = 1;
+	const struct addrinfo *ai = list;
 
-	listener = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    bind(listener, ai->ai_addr, ai->ai_addrlen) || listen(listener, 64) || getsockname(listener, (struct sockaddr *)&sa, &len)) {
-		iwctl_error("rping: cannot listen on %s: %s", addr_text(ai->ai_addr, ai->ai_addrlen, text), strerror(errno));
-		return -errno;
+	while (!opts.address && ai && ai->ai_family != AF_INET6)
+		ai = ai->ai_next;
+	listener = ai ? listen_on(ai) : -EAFNOSUPPORT;
+	if (listener == -EAFNOSUPPORT || (listener == -EADDRNOTAVAIL && !opts.address)) {
+		ai = list;
+		listener = listen_on(ai);
 	}
+	if (listener < 0) {
+		iwctl_error("rping: cannot listen on %s: %s", addr_text(ai->ai_addr, ai->ai_addrlen, text), strerror(-listener));
+		return listener;
+	}
+	if (getsockname(listener, (struct sockaddr *)&sa, &len))
+		return -errno;
 	fprintf(iwctl.json ? stderr : stdout, "listening on %s\n", addr_text((struct sockaddr *)&sa, len, text));
 	fflush(stdout);
 	accept_next();
 	return 0;
+}
+
+/* ---- ^C ---- */
+
+static int signal_fd = -1;
+static sigset_t signals_were;
+
+static void signalled(struct op *op, int res, bool more)
+{
+	stopping = true;
+	sigprocmask(SIG_SETMASK, &signals_were, NULL);	/* the second time it is at once */
+	if (!open_peers)
+		engine_stop();
+	rping_stop();
+}
+
+static bool ignored(int sig)
+{
+	struct sigaction a;
+
+	return !sigaction(sig, NULL, &a) && a.sa_handler == SIG_IGN;
+}
+
+static void signals_start(void)
+{
+	static struct signalfd_siginfo info;
+	struct io_uring_sqe *sqe;
+	sigset_t s;
+
+	sigemptyset(&s);
+	if (!ignored(SIGINT))
+		sigaddset(&s, SIGINT);
+	if (!ignored(SIGTERM))
+		sigaddset(&s, SIGTERM);
+	signal_fd = signalfd(-1, &s, SFD_CLOEXEC);
+	if (signal_fd < 0 || sigprocmask(SIG_BLOCK, &s, &signals_were))
+		return;
+	sqe = engine_sqe();
+	signal_op.fn = signalled;
+	io_uring_prep_read(sqe, signal_fd, &info, sizeof(info), 0);
+	engine_submit(sqe, &signal_op);
 }
 
 static void drain_tick(struct timer *t)
@@ -215,13 +310,17 @@ static int run(void)
 	ret = !ai ? -ENOENT : opts.server ? server_start(ai) : client_start(ai);
 	if (ai)
 		freeaddrinfo(ai);
-	if (!ret)
-		engine_run();
-	else
+	if (ret) {
 		code = IWCTL_NO;
+	} else {
+		signals_start();
+		engine_run();
+	}
 	drain();
 	if (listener >= 0)
 		close(listener);
+	if (signal_fd >= 0)
+		close(signal_fd);
 	engine_fini();
 	return code;
 }
@@ -235,7 +334,7 @@ static bool number(const char *s, unsigned long min, unsigned long max, uint32_t
 
 	errno = 0;
 	v = strtoul(s, &end, 10);
-	if (errno || end == s || *end || *s == '-' || v < min || v > max)
+	if (errno || !isdigit((unsigned char)*s) || *end || v < min || v > max)
 		return false;
 	*out = (uint32_t)v;
 	return true;
@@ -292,8 +391,8 @@ static bool consistent(bool client, bool sized)
 
 	if (client == opts.server)
 		wrong = "either -c (client) or -s (server)";
-	else if (client && !opts.address)
-		wrong = "a client needs -a HOST";
+	else if (opts.address ? !*opts.address : client)
+		wrong = client ? "a client needs -a HOST" : "-a needs an ADDRESS; without it a server listens on all";
 	else if (client && !opts.port)
 		wrong = "a client needs the server's port";
 	else if (client && opts.persistent)
@@ -342,6 +441,10 @@ int rping_main(int argc, char **argv)
 	if (!consistent(client, sized))
 		goto usage;
 	conf_default(&conf);
+	if (client)
+		conf.startup_timeout = opts.timeout * 1000;
+	if (client && conf.close_timeout > opts.timeout * 1000)
+		conf.close_timeout = opts.timeout * 1000;
 	log_init(LOG_WARNING, 1);
 	log_name("iwctl");
 	return run();

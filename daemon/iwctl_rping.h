@@ -19,13 +19,13 @@ struct rping_opts {
 	uint16_t port;
 	uint32_t count;			/* pings; 0: until the other side closes */
 	uint32_t size;
-	unsigned int timeout;		/* s; how long the client waits for an answer */
+	unsigned int timeout;		/* s; how long the client waits for the connection, and for each answer */
 };
 
 struct rping_result {
 	bool ok;
 	uint64_t pings, octets;
-	uint64_t us;			/* from the first message to the last */
+	uint64_t us;			/* from the first message to the end of the last ping */
 	bool crc, p2p;			/* as negotiated */
 };
 
@@ -35,6 +35,9 @@ struct rping_peer;
  * is gone. Failures are printed. 0 or -errno (fd is closed then too).
  */
 int rping_peer_start(int fd, const struct rping_opts *o, void (*done)(const struct rping_result *res));
+
+/* The user wants to end: no more pings, then done() as ever. */
+void rping_stop(void);
 
 /* The text of ping n: rping's header and its alphabet, which begins one letter further each time; ends with a NUL. */
 void rping_pattern(uint8_t *p, uint32_t size, uint32_t n);

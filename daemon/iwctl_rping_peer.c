@@ -42,13 +42,15 @@ enum state {
 	ENDING,
 };
 static const char *const state_names[] = {
-	"the MPA startup", "the server's RDMA Read", "the server's RDMA Write", "the next ping", "the response to our RDMA Read",
-	"the client's sink", "the end",
+	"the MPA startup", "the server's RDMA Read in", "the server's RDMA Write in", "the start of", "the response to our RDMA Read in",
+	"the client's sink in", "the end after",
 };
 
 enum wr { WR_SEND = 1, WR_READ, WR_WRITE, WR_RECV };
 
 struct rping_peer {
+	struct rping_peer *next, **pprev;
+	bool stop;			/* the user wants no more pings */
 	const struct rping_opts *o;
 	void (*done)(const struct rping_result *res);
 	struct conn *conn;
@@ -65,6 +67,8 @@ struct rping_peer {
 	uint8_t *text, *back, *recv;
 	struct rnic_mr *text_mr, *back_mr, *recv_mr;
 };
+
+static struct rping_peer *peers;
 
 void rping_pattern(uint8_t *p, uint32_t size, uint32_t n)
 {
@@ -89,6 +93,11 @@ static uint64_t now_us(void)
 
 static void peer_free(struct rping_peer *r)
 {
+	if (r->pprev) {
+		*r->pprev = r->next;
+		if (r->next)
+			r->next->pprev = r->pprev;
+	}
 	timer_stop(&r->timer);
 	timer_stop(&r->nudge);
 	/* the conn lingers on, its memory does not */
@@ -132,9 +141,8 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 		peer_fail(r, "ping %u ended in a Terminate while waiting for %s: %s", r->ping, state_names[r->state],
 			  iw_term_text(t->layer, t->etype, t->code));
 	else if (err && r->state != ENDING)
-		peer_fail(r, "%s while waiting for %s of ping %u", strerror(err), state_names[r->state], r->ping);
+		peer_fail(r, "%s while waiting for %s ping %u", strerror(err), state_names[r->state], r->ping);
 	r->res.ok = !r->failed;
-	r->res.us = now_us() - r->start_us;
 	res = r->res;
 	peer_free(r);
 	done(&res);
@@ -144,7 +152,7 @@ static void on_timeout(struct timer *t)
 {
 	struct rping_peer *r = container_of(t, struct rping_peer, timer);
 
-	peer_fail(r, "no answer within %u s while waiting for %s of ping %u", r->o->timeout, state_names[r->state], r->ping);
+	peer_fail(r, "no answer within %u s while waiting for %s ping %u", r->o->timeout, state_names[r->state], r->ping);
 }
 
 /* ---- posting ---- */
@@ -213,7 +221,7 @@ static void wait_for(struct rping_peer *r, enum state st)
 
 static void ping_begin(struct rping_peer *r)
 {
-	if (r->o->count && r->ping == r->o->count) {
+	if (r->stop || (r->o->count && r->ping == r->o->count)) {
 		timer_stop(&r->timer);
 		r->state = ENDING;
 		conn_close(r->conn);
@@ -227,10 +235,22 @@ static void ping_begin(struct rping_peer *r)
 		timer_start(&r->nudge, NUDGE_MS, on_nudge);
 }
 
+/* A string, as the peer sent it: what a terminal might obey is not shown. */
 static void show(const struct rping_peer *r, const char *who, const uint8_t *text, uint32_t size)
 {
-	if (r->o->verbose && !iwctl.json)
-		printf("%sping data: %.*s\n", who, (int)size, (const char *)text);
+	if (!r->o->verbose || iwctl.json)
+		return;
+	printf("%sping data: ", who);
+	for (uint32_t i = 0; i < size && text[i]; i++)
+		putchar(text[i] >= ' ' && text[i] <= '~' ? text[i] : '?');
+	putchar('\n');
+}
+
+/* A ping is over. The time is that of the pings, without what comes behind the last one. */
+static void ping_count(struct rping_peer *r)
+{
+	r->res.pings = ++r->ping;
+	r->res.us = now_us() - r->start_us;
 }
 
 static void ping_end(struct rping_peer *r)
@@ -245,7 +265,7 @@ static void ping_end(struct rping_peer *r)
 	}
 	show(r, "", r->back, r->o->size);
 	r->res.octets += r->o->size;
-	r->res.pings = ++r->ping;
+	ping_count(r);
 	ping_begin(r);
 }
 
@@ -283,7 +303,7 @@ static void server_message(struct rping_peer *r, const struct rping_info *info)
 
 		post_rdma(r, IW_WR_WRITE, WR_WRITE, info, len < size ? len : size);
 		post_info(r, r->text_mr, size);
-		r->res.pings = ++r->ping;
+		ping_count(r);
 		if (r->failed)
 			return;
 		r->state = WAIT_SOURCE;
@@ -356,7 +376,7 @@ static void on_event(void *ctx, enum iw_qp_event ev)
 		return;
 	/* a client without a count always finds out in the middle of a ping */
 	if (r->state != ENDING && r->state != WAIT_SOURCE && !(r->state == WAIT_READ && !r->o->count))
-		peer_fail(r, "the other side closed the connection while we waited for %s of ping %u", state_names[r->state], r->ping);
+		peer_fail(r, "the other side closed the connection while we waited for %s ping %u", state_names[r->state], r->ping);
 	r->state = ENDING;
 	conn_close(r->conn);
 }
@@ -424,6 +444,11 @@ int rping_peer_start(int fd, const struct rping_opts *o, void (*done)(const stru
 
 	if (!r || !(r->pd = rnic_pd_get(getuid())))
 		goto err;
+	r->next = peers;
+	r->pprev = &peers;
+	if (r->next)
+		r->next->pprev = &r->next;
+	peers = r;
 	r->o = o;
 	r->done = done;
 	r->start_us = now_us();
@@ -447,4 +472,18 @@ err:
 	if (r)
 		peer_free(r);
 	return ret;
+}
+
+/* A client finishes the ping it is at; whom a server answers is not known to go on. */
+void rping_stop(void)
+{
+	for (struct rping_peer *r = peers; r; r = r->next) {
+		r->stop = true;
+		if (r->state == STARTUP) {
+			peer_fail(r, "interrupted in the MPA startup");
+		} else if (r->state != WAIT_READ && r->state != WAIT_WRITE) {
+			r->state = ENDING;
+			conn_close(r->conn);
+		}
+	}
 }

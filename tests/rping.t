@@ -86,7 +86,7 @@ server_end
 is $status 0 "and a server with a count closes after so many"
 server -C 5
 client -C 10
-is "$status $(cat "$dir/client.err")" "1 iwctl: rping: the other side closed the connection while we waited for the server's RDMA Read of ping 5" \
+is "$status $(cat "$dir/client.err")" "1 iwctl: rping: the other side closed the connection while we waited for the server's RDMA Read in ping 5" \
 	"a client that wanted more says where it was"
 server_end
 server -S 64
@@ -94,6 +94,123 @@ client -C 3 -S 65
 is $status 1 "a ping larger than the server takes: client"
 server_end
 is "$status $(cat "$dir/server.err")" "1 iwctl: rping: the client has 65 octets, this server room for 64: see --size" "server"
+
+# ---- ^C ----
+# interrupted SIGNAL WHO: a client in the middle of its pings; what it and its server make of it
+server -V
+"$IW_BUILD/iwctl" rping -c -a 127.0.0.1 -p "$port" -v -V >"$dir/client" 2>"$dir/client.err" &
+p=$!
+until_true 20 grep -q "rdma-ping-100:" "$dir/client"
+kill -TERM $p
+wait $p
+status=$?
+like() { [[ $1 =~ ^$2$ ]]; ok $? "$3" || diag "$1"; }
+like "$status $(client_said) $(cat "$dir/client.err")" "0 [0-9]+ pings of 64 octets, T, CRC on, data verified " "a client that is interrupted finishes its ping and says how it went"
+server_end
+like "$status $(tail -n 1 "$dir/server") $(cat "$dir/server.err")" "0 $(tail -n 1 "$dir/client" | cut -d ' ' -f 1) pings answered, .* data verified " "and its server saw a close in order"
+for n in 0 1; do
+	rm -f "$dir/server"
+	"$IW_BUILD/iwctl" rping -s -P -a 127.0.0.1 -p 0 >"$dir/server" 2>"$dir/server.err" &
+	server=$!
+	until_true 10 grep -q listening "$dir/server"
+	port=$(sed -n 's/^listening on .* port //p' "$dir/server")
+	[ $n = 0 ] || client -C 3
+	kill -TERM $server
+	server_end
+	like "$status $(tail -n 1 "$dir/server") $(cat "$dir/server.err")" "0 .* " "a persistent server that is interrupted after $n clients"
+done
+
+# ---- addresses ----
+all_server() { # a server that was given no address; at=family the client's
+	rm -f "$dir/server"
+	timeout 120 "$IW_BUILD/iwctl" rping -s -P -p 0 >"$dir/server" 2>"$dir/server.err" &
+	server=$!
+	until_true 10 grep -q listening "$dir/server"
+	port=$(sed -n 's/^listening on .* port //p' "$dir/server")
+}
+if python3 -c 'import socket; socket.create_server(("::1", 0), family=socket.AF_INET6)' 2>/dev/null; then
+	all_server
+	for a in 127.0.0.1 ::1; do
+		rping -c -a $a -p "$port" -C 2 >"$dir/client" 2>&1
+		is "$? $(client_said)" "0 2 pings of 64 octets, T, CRC on" "a server without -a answers $a"
+	done
+	kill "$server"
+	wait "$server" 2>/dev/null
+	server=
+	# localhost is ::1 and 127.0.0.1, in one order or the other
+	for a in 127.0.0.1 ::1; do
+		rm -f "$dir/server"
+		timeout 120 "$IW_BUILD/iwctl" rping -s -a $a -p 0 >"$dir/server" 2>"$dir/server.err" &
+		server=$!
+		until_true 10 grep -q listening "$dir/server"
+		port=$(sed -n 's/^listening on .* port //p' "$dir/server")
+		[ "$(getent ahosts localhost | grep -c "^$a ")" != 0 ] || { kill "$server"; server=; skip "localhost at $a" "it has no such address"; continue; }
+		rping -c -a localhost -p "$port" -C 2 >"$dir/client" 2>"$dir/client.err"
+		is "$? $(client_said)" "0 2 pings of 64 octets, T, CRC on" "a name with several addresses: the one that answers, $a" || diag "$(cat "$dir/client.err")"
+		server_end
+	done
+else
+	skip "IPv6" "this host has none"
+fi
+server
+rping -s -a 127.0.0.1 -p "$port" >"$dir/client" 2>&1
+is "$? $(cat "$dir/client")" "1 iwctl: rping: cannot listen on 127.0.0.1 port $port: Address already in use" "a port that is taken"
+kill "$server"
+wait "$server" 2>/dev/null
+server=
+
+# ---- a peer that stops, or dies, in the middle; one that sends what a terminal would obey ----
+# half WHAT LIBRARY [port]: a server in Python that answers MPA, reads one message and then: "die", "mute", or, to a server, "escape"
+half() {
+	local script
+	script=$(cat <<-'END'
+		import socket, struct, sys
+		sys.path.insert(0, sys.argv[2])
+		import peer
+		from peer import v
+		if sys.argv[1] == "escape":
+		    w = peer.connect(("127.0.0.1", int(sys.argv[3])))
+		    w.raw(v.mpa(v.REQ, v.C, 1))
+		    w.frame()
+		    text = b"rdma-ping-0: \x1b]0;owned\x07\x9b31m\0"
+		    w.send(struct.pack(">QII", 0x1000, 0x77, len(text)))
+		    u = w.get()
+		    sink, to = struct.unpack(">IQ", u[18:30])
+		    w.put(v.tagged(v.RRESP, sink, to, text))
+		    w.get()
+		    w.fin()
+		    sys.exit()
+		l = socket.create_server(("127.0.0.1", 0))
+		print(l.getsockname()[1], flush=True)
+		w = peer.Wire(l.accept()[0])
+		w.frame()
+		w.raw(v.mpa(v.REP, v.C, 1))
+		w.get()
+		if sys.argv[1] == "mute":
+		    sys.stdin.read()
+	END
+	)
+	coproc half { exec python3 -c "$script" "$@"; }
+	half_pid=$half_PID
+}
+export PYTHONDONTWRITEBYTECODE=1
+here=$(cd "$(dirname "$0")" && pwd)
+half die "$here/attacks"
+read -r port <&"${half[0]}"
+client --mpa-revision 1 -C 5
+like "$status $(cat "$dir/client.err")" "1 iwctl: rping: (Connection reset by peer while waiting for|the other side closed the connection while we waited for) the server's RDMA Read in ping 0" "a server that dies in the middle"
+wait "$half_pid" 2>/dev/null
+half mute "$here/attacks"
+read -r port <&"${half[0]}"
+client --mpa-revision 1 -t 1 -C 5
+is "$status $(cat "$dir/client.err")" "1 iwctl: rping: no answer within 1 s while waiting for the server's RDMA Read in ping 0" "a server that falls silent in the middle"
+eval "exec ${half[1]}>&-"
+wait "$half_pid" 2>/dev/null
+server -v
+half escape "$here/attacks" "$port"
+server_end
+is "$(grep -a "^server ping data" "$dir/server")" "server ping data: rdma-ping-0: ?]0;owned??31m" "what the peer sends is shown without what a terminal would obey"
+wait "$half_pid" 2>/dev/null
 
 # a listener that never answers
 coproc mute { exec python3 -c '
@@ -158,6 +275,9 @@ usage "size too large" -c -a localhost -S 1048577
 usage "size no number" -c -a localhost -S 64k
 usage "negative count" -c -a localhost -C -1
 usage "port out of range" -c -a localhost -p 65536
+usage "a count with a sign" -c -a localhost -C +5
+usage "an empty address" -c -a "" -C 1
+usage "an empty address of a server" -s -a ""
 usage "no port for a client" -c -a localhost -p 0
 usage "unknown CRC" -c -a localhost --crc maybe
 usage "revision 3" -c -a localhost --mpa-revision 3
