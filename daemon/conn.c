@@ -71,6 +71,8 @@ static void conn_free(struct conn *c)
 	rnic_qp_destroy(c->qp);
 	rnic_cq_destroy(c->cq);
 	munmap(c->rx, CONN_RX_LEN);
+	if (c->counter)
+		--*c->counter;
 	free(c);
 	nconns--;
 }
@@ -582,6 +584,12 @@ void conn_depths(const struct conn *c, unsigned int *ird, unsigned int *ord)
 {
 	*ird = c->q->param.ird;
 	*ord = c->q->param.ord;
+}
+
+void conn_counted(struct conn *c, unsigned int *n)
+{
+	c->counter = n;
+	++*n;
 }
 
 unsigned int conn_count(void)

@@ -75,6 +75,8 @@ void conn_detach(struct conn *c);
 /* The ULP cannot go on: as conn_detach(), but with a Terminate. Of an Initiator in established() it is the first FPDU: 2/0/05 (EMPA-9.3-01). */
 void conn_terminate(struct conn *c, uint8_t layer, uint8_t etype, uint8_t code);
 
+/* *n counts it until it is freed: it may linger. */
+void conn_counted(struct conn *c, unsigned int *n);
 unsigned int conn_count(void);	/* endpoints that are not freed yet: some linger */
 const struct iw_qp_stat *conn_stat(struct conn *c);
 

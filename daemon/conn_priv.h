@@ -45,6 +45,7 @@ struct conn {
 	bool closing;			/* conn_close(): FIN once everything is sent */
 	bool shut;			/* our FIN is sent */
 	bool peer_eof;
+	unsigned int *counter;		/* counts it, or NULL */
 	bool over, told;		/* closed() is due, was called */
 	bool reset;			/* close by RST */
 	bool large, tx_markers;

@@ -268,7 +268,7 @@ struct peer *peer_find(const uint8_t ip[16])
 
 static bool peer_idle(const struct peer *p)
 {
-	return list_empty(&p->out) && list_empty(&p->in) && !p->redial.due;
+	return list_empty(&p->out) && list_empty(&p->in) && !p->in_conns && !p->redial.due;
 }
 
 /* Make room: the longest unused one without sessions. */

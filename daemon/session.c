@@ -45,6 +45,7 @@ struct sess *sess_new(struct peer *p, bool dialled)
 	list_init(&s->claims);
 	list_init(&s->lookups);
 	list_init(&s->confirms);
+	list_init(&s->strangers);
 	list_add_tail(dialled ? &p->out : &p->in, &s->node);
 	sess_in += !dialled;
 	return s;
@@ -67,7 +68,7 @@ static void sess_free(struct sess *s)
 	if (s->conn) {
 		if (s->mr)
 			rnic_mr_dereg(s->mr);
-		if (stopping)
+		if (stopping || s->gives_way || (!s->dialled && !port_lingers(s->peer)))
 			conn_abort(s->conn);
 		else
 			conn_detach(s->conn);
@@ -138,6 +139,7 @@ static void sess_work(struct work *w)
 		ask_down(s, was_up ? IW_REASON_DAEMON_GONE : why);
 	else
 		tell_down(s);
+	port_down(s);
 	sess_free(s);
 	if (!dialled)
 		return;
@@ -306,12 +308,15 @@ static enum iw_reason startup_reason(int err, const struct iw_mpa_frame *reject)
 static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 {
 	struct sess *s = ctx;
+	struct conn *c = s->conn;
 
 	/* the conn goes its own way from here */
 	if (s->mr)
 		rnic_mr_dereg(s->mr);
 	s->mr = NULL;
 	s->conn = NULL;
+	if (!s->dialled && !port_lingers(s->peer))
+		conn_abort(c);
 	if (s->state == SESS_DEAD)
 		return;
 	if (s->state == SESS_UP || s->state == SESS_HELLO)
@@ -333,11 +338,14 @@ int sess_conn(struct sess *s)
 
 	if (pd)
 		rnic_pd_put(pd);
-	if (ret)
+	if (ret) {
 		s->conn = NULL;
-	else
-		s->fd = -1;
-	return ret;
+		return ret;
+	}
+	s->fd = -1;
+	if (!s->dialled)
+		conn_counted(s->conn, &s->peer->in_conns);
+	return 0;
 }
 
 /* ---- dialling ---- */
@@ -427,6 +435,8 @@ static int dial_socket(struct sess *s, const uint8_t src[16])
 		return -errno;
 	if (!sock_name(s->fd, &from, false))
 		memcpy(s->local, from.ip, 16);
+	s->me = from;
+	s->them = to;
 	/* only now our address and port are known; nothing but a SYN has gone out */
 	return ipsec_check(&(struct tuple){ .local = from, .peer = to }) ? -ENOKEY : 0;
 }

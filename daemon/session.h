@@ -18,6 +18,7 @@ struct peer {
 	uint64_t expires;		/* of NEGATIVE, CLOCK_MONOTONIC ms */
 	struct list out;		/* struct sess that we dialled */
 	struct list in;			/* struct sess that they dialled */
+	unsigned int in_conns;		/* their endpoints; some linger when the session is over */
 	struct timer redial;
 	unsigned int redials;		/* attempts left after the loss of a session */
 	unsigned int redial_ms;

@@ -13,18 +13,95 @@
 #include "session_priv.h"
 
 #define IN_MAX		1024u	/* sessions that others dialled */
-#define IN_PER_PEER	8u
+#define IN_STRANGERS	8u	/* of one address */
+#define IN_KNOWN	32u
+#define IN_LINGERING	8u
+#define PROOF_MS	4000u
 #define PORT_TRIES	100u	/* 20 ms apart */
 
 static struct { int fd; struct op op; struct timer retry; } port = { .fd = -1 };
 
-static unsigned int count_in(const struct peer *p)
+/*
+ * Any program of a host can dial here, and must not keep its daemon out. Over the session that we dialled ourselves we ask that daemon
+ * whether a connection to our port is its own; those that are not known to be have little room, and the oldest of them gives way.
+ */
+static struct list strangers = { &strangers, &strangers };
+
+static void proved(struct sess_ask *q, bool yes, enum iw_reason reason)
 {
-	unsigned int count = 0;
+	struct sess *s = container_of(q, struct sess, proof);
+
+	if (!yes)
+		return;
+	s->vouched = true;
+	list_del(&s->strangers);
+}
+
+void port_prove(struct sess *s)
+{
+	struct sess *out = sess_out(s->peer, s->local);
+
+	if (s->vouched || s->proof.active || s->state == SESS_DEAD || !out || out->state != SESS_UP)
+		return;
+	s->proof = (struct sess_ask){ .type = IW_SM_CLAIM, .a = s->me, .b = s->them, .fn = proved };
+	memcpy(s->proof.src, s->local, 16);
+	sess_ask(&s->proof, &s->them, PROOF_MS);
+}
+
+void port_down(struct sess *s)
+{
+	sess_ask_cancel(&s->proof);
+	list_del(&s->strangers);
+}
+
+bool port_lingers(const struct peer *p)
+{
+	unsigned int live = 0;
 
 	list_each(n, nxt, &p->in)
-		count++;
-	return count;
+		live += list_entry(n, struct sess, node)->conn != NULL;
+	return p->in_conns - live <= IN_LINGERING;
+}
+
+static struct sess *oldest_stranger(void)
+{
+	list_each(n, nxt, &strangers) {
+		struct sess *s = list_entry(n, struct sess, strangers);
+
+		if (s->state != SESS_DEAD)
+			return s;
+	}
+	return NULL;
+}
+
+/* Is there room for one more session of this address, perhaps because another one gives way? */
+static bool port_room(struct peer *p)
+{
+	unsigned int nstrangers = 0, nknown = 0;
+	struct sess *oldest = NULL;
+
+	list_each(n, nxt, &p->in) {
+		struct sess *s = list_entry(n, struct sess, node);
+
+		if (s->state == SESS_DEAD)
+			continue;
+		nknown += s->vouched;
+		nstrangers += !s->vouched;
+		if (!s->vouched && !oldest)
+			oldest = s;
+	}
+	if (nknown >= IN_KNOWN)
+		return false;
+	if (nstrangers < IN_STRANGERS && sess_in < IN_MAX)
+		return true;
+	if (nstrangers < IN_STRANGERS)
+		oldest = oldest_stranger();
+	if (!oldest)
+		return false;
+	log_warn("control port: too many sessions from %s; the oldest that is not known to be its daemon's gives way", ip_text(oldest->peer->ip));
+	oldest->gives_way = true;
+	sess_fail(oldest, IW_REASON_PEER_REFUSED, NULL);
+	return true;
 }
 
 static void port_new(int fd)
@@ -44,7 +121,7 @@ static void port_new(int fd)
 		goto drop;
 	}
 	p = peer_get(them.ip, them.scope_id);
-	if (!p || sess_in >= IN_MAX || count_in(p) >= IN_PER_PEER) {
+	if (!p || !port_room(p)) {
 		log_warn("control port: too many sessions from %s; closed", ip_text(them.ip));
 		goto drop;
 	}
@@ -54,9 +131,13 @@ static void port_new(int fd)
 	s->fd = fd;
 	s->state = SESS_STARTING;
 	memcpy(s->local, me.ip, 16);
+	s->me = me;
+	s->them = them;
+	list_add_tail(&strangers, &s->strangers);
 	sess_socket(fd);
 	if (sess_conn(s) || conn_respond(s->conn))
 		sess_fail(s, IW_REASON_RESOURCES, "no resources for it");
+	port_prove(s);
 	return;
 drop:
 	close(fd);

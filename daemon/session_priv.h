@@ -33,6 +33,7 @@ struct sess {
 	bool dialled, never_up;
 	enum iw_reason why;		/* DEAD: what to tell those who wait */
 	uint8_t local[16];		/* our address */
+	struct iw_addr me, them;	/* the two ends of its connection */
 	int fd;				/* until the conn has it */
 	struct op op;
 	struct conn *conn;
@@ -55,6 +56,10 @@ struct sess {
 	uint8_t known[PORT_BYTES], registered[PORT_BYTES];
 
 	/* acceptor */
+	struct list strangers;		/* in the list of those that nobody vouched for */
+	bool vouched;			/* the daemon that we dialled says that it is its own */
+	bool gives_way;
+	struct sess_ask proof;
 	struct list claims, lookups;	/* struct their_claim, struct their_lookup */
 	unsigned int questions;		/* not yet answered */
 	struct list confirms;		/* struct confirm: wait for room */
@@ -92,6 +97,11 @@ void sess_fail(struct sess *s, enum iw_reason why, const char *text);
 
 /* session_port.c */
 void port_stop(void);
+/* Is this session, dialled from an address that we have a session to, its daemon's own? Asks. */
+void port_prove(struct sess *s);
+void port_down(struct sess *s);
+/* May the endpoint of a session that is over linger? Each address has room for so many only. */
+bool port_lingers(const struct peer *p);
 
 /* session_ask.c */
 void ask_up(struct sess *s);			/* MPA is up: say HELLO */

@@ -87,7 +87,11 @@ void tell_dialled(struct peer *p, const uint8_t local[16], bool up)
 	list_each(n, nxt, &p->in) {
 		struct sess *s = list_entry(n, struct sess, node);
 
-		if (s->state != SESS_UP || !ip_same(s->local, local))
+		if (!ip_same(s->local, local))
+			continue;
+		if (up)
+			port_prove(s);
+		if (s->state != SESS_UP)
 			continue;
 		while (!list_empty(&s->lookups)) {
 			struct their_lookup *l = list_entry(s->lookups.next, struct their_lookup, node);
@@ -179,6 +183,18 @@ static void claim_answered(struct claim *cl, struct offer *o, enum iw_reason rea
 	free(c);
 }
 
+/* So that the other daemon can tell our sessions from those that any program of this host dials. */
+static bool our_session(const struct peer *p, const struct iw_sm *m)
+{
+	list_each(n, nxt, &p->out) {
+		struct sess *s = list_entry(n, struct sess, node);
+
+		if (s->state != SESS_DEAD && addr_same(&s->me, &m->b) && addr_same(&s->them, &m->a))
+			return true;
+	}
+	return false;
+}
+
 static void claim(struct sess *s, const struct iw_sm *m)
 {
 	struct their_claim *c;
@@ -186,6 +202,10 @@ static void claim(struct sess *s, const struct iw_sm *m)
 	/* answer about a connection only to the address in it */
 	if (!ip_same(m->a.ip, s->peer->ip) || !ip_same(m->b.ip, s->local)) {
 		answer(s, m->seq, false, IW_REASON_TUPLE_UNKNOWN);
+		return;
+	}
+	if (our_session(s->peer, m)) {
+		answer(s, m->seq, true, 0);
 		return;
 	}
 	c = calloc(1, sizeof(*c));

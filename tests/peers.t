@@ -62,6 +62,48 @@ ok $? "peer-refused is the reason" || diag "$(cat "$RIG_DIR/check")"
 talk
 ok $? "plain TCP works"
 
+# A program of host 2 dials the daemon of host 1, over and over, as a daemon would. It keeps neither the daemon of its own host out, nor what
+# goes over the session that was there.
+daemon_stop 1 && daemon_start 1 -o allow=0.0.0.0/0
+daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
+until_true 20 eval 'talk && check'
+flood='
+import struct, sys, threading
+sys.path.insert(0, sys.argv[1])
+import peer
+def dial(i):
+    while True:
+        try:
+            w = peer.connect((sys.argv[2], 874))
+            w.initiate(peer.IWCM)
+            w.send(peer.sm(peer.HELLO, 1, struct.pack(">Q", 0x6c696172)))
+            print("up", flush=True)
+            while True: w.get()
+        except (peer.Ended, OSError):
+            pass
+        w.close()
+for i in range(12): threading.Thread(target=dial, args=(i,)).start()
+'
+flooded() { [ "$(grep -c up "$RIG_DIR/flood.log")" -gt "$1" ]; }
+host_bg 2 flood.log python3 -c "$flood" "$(dirname "$0")/attacks" "$a"
+f=$!
+until_true 20 flooded 50
+ok $? "a program of the client's host keeps dialling the server's daemon"
+n=$(accepted)
+for _ in 1 2 3 4 5; do talk; done
+is $(($(accepted) - n)) 5 "connections are accelerated all the while" || diag "$(plain_reasons 2)"
+daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
+n=$(wc -l <"$RIG_DIR/flood.log")
+until_true 20 flooded $((n + 50))
+until_true 20 eval 'talk && check'
+ok $? "a daemon that starts in the midst of it is let in" || diag "$(cat "$RIG_DIR/check")"
+n=$(accepted)
+for _ in 1 2 3 4 5; do talk; done
+is $(($(accepted) - n)) 5 "and connections are accelerated" || diag "$(plain_reasons 2)"
+host_end "$f"
+grep -q 'too many sessions' "$RIG_DIR/iwarpd.1.log"
+ok $? "there was no room for all"
+
 # no daemon at the server; then there is one again, and both find each other without a wait for the cache
 daemon_stop 1
 daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0

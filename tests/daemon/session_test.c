@@ -24,7 +24,9 @@ static struct sess *session(bool dialled)
 	list_init(&s->claims);
 	list_init(&s->lookups);
 	list_init(&s->confirms);
+	list_init(&s->strangers);
 	list_add_tail(dialled ? &p->out : &p->in, &s->node);
+	sess_in += !dialled;
 	return s;
 }
 
@@ -154,6 +156,72 @@ static void confirm_without_memory(void **state)
 	run_until(ended, NULL);
 }
 
+static int port_dial(uint16_t port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port) };
+	struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f090909) };
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	assert_int_equal(bind(s, (struct sockaddr *)&from, sizeof(from)), 0);
+	connect(s, (struct sockaddr *)&a, sizeof(a));
+	return s;
+}
+
+static bool closed(int s)
+{
+	char c;
+
+	return recv(s, &c, 1, MSG_DONTWAIT) == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+static unsigned int in_count(void)
+{
+	struct peer *p = peer_find(theirs);
+	unsigned int n = 0;
+
+	if (p)
+		list_each(l, nxt, &p->in)
+			n++;
+	return n;
+}
+
+static bool in_are(void *arg)
+{
+	return in_count() == *(unsigned int *)arg;
+}
+
+/* Any program of a host can dial: of those that its daemon did not vouch for the oldest gives way, and nothing of it lingers. */
+static void strangers_give_way(void **state)
+{
+	unsigned int one = 1, nine = 9, none = 0;
+	int s[40], l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+
+	assert_int_equal(bind(l, (struct sockaddr *)&a, len), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
+	close(l);
+	conf.control_port = ntohs(a.sin_port);
+	assert_int_equal(session_start(), 0);
+	s[0] = port_dial(conf.control_port);
+	run_until(in_are, &one);
+	list_entry(peer_find(theirs)->in.next, struct sess, node)->vouched = true;
+	for (int i = 1; i < 40; i++)
+		s[i] = port_dial(conf.control_port);
+	run_until(in_are, &nine);
+	run_rounds(5);
+	assert_false(closed(s[0]));
+	for (int i = 1; i < 40 - 8; i++)
+		assert_true(closed(s[i]));
+	for (int i = 40 - 8; i < 40; i++)
+		assert_false(closed(s[i]));
+	assert_int_equal(peer_find(theirs)->in_conns, 9);
+	for (int i = 0; i < 40; i++)
+		close(s[i]);
+	run_until(in_are, &none);
+	assert_int_equal(peer_find(theirs)->in_conns, 0);
+}
+
 /* Whoever asks about hundreds of hosts that do not answer takes neither the table of peers nor files from those who ask about others. */
 static void dials_are_bounded(void **state)
 {
@@ -212,6 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(notice_answers_what_waits), cmocka_unit_test(confirms_are_bounded),
 		cmocka_unit_test(confirm_without_memory),
+		cmocka_unit_test(strangers_give_way),
 		cmocka_unit_test(dials_are_bounded) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
