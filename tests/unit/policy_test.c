@@ -71,6 +71,36 @@ static void first_match(void **state)
 	assert_int_equal(LISTEN("10.1.2.3", 6379), 2);
 }
 
+static void verbs(void **state)
+{
+	assert_int_equal(parse("tcp listen * *\niwarp connect * *"), 0);
+	assert_int_equal(LISTEN("192.0.2.1", 1), 0);
+	assert_int_equal(CONNECT("192.0.2.1", 1), 1);
+	assert_int_equal(parse("tcp connect * *"), 0);
+	assert_int_equal(LISTEN("192.0.2.1", 1), -1);
+	assert_int_equal(parse("tcp both * *"), 0);
+	assert_int_equal(LISTEN("192.0.2.1", 1), 0);
+	assert_int_equal(CONNECT("192.0.2.1", 1), 0);
+}
+
+/* What just fits, and one more. */
+static void lengths(void **state)
+{
+	char program[200], line[400];
+
+	memset(program, 'a', sizeof(program));
+	for (size_t n = 120; n < sizeof(program); n++) {
+		snprintf(line, sizeof(line), "tcp both %.*s *", (int)n, program);
+		if (n < IW_POLICY_PROGRAM) {
+			assert_int_equal(parse(line), 0);
+			assert_int_equal(strlen(p.rule[0].program), n);
+		} else {
+			assert_int_equal(parse(line), -EINVAL);
+			assert_non_null(strstr(err, n < 160 ? "the program pattern is too long" : "a field is too long"));
+		}
+	}
+}
+
 static void addresses(void **state)
 {
 	assert_int_equal(parse("tcp connect * 192.0.2.0/25"), 0);
@@ -107,7 +137,8 @@ static void programs(void **state)
 {
 	static const struct { const char *pattern; bool match; } t[] = {
 		{ "prog", true }, { "pro", false }, { "progs", false }, { "*", true }, { "p*g", true }, { "p?og", true }, { "?", false },
-		{ "*o*", true }, { "**g", true }, { "*x*", false }, { "/usr/bin/prog", true }, { "/usr/*", true }, { "*/prog", true },
+		{ "*o*", true }, { "**g", true }, { "prog*", true }, { "prog**", true }, { "pr*o**", true }, { "prog*?", false },
+		{ "p*r*g", true }, { "*g*g", false }, { "*x*", false }, { "/usr/bin/prog", true }, { "/usr/*", true }, { "*/prog", true },
 		{ "/bin/prog", false },
 	};
 
@@ -198,8 +229,8 @@ static void noise(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(empty), cmocka_unit_test(first_match), cmocka_unit_test(addresses), cmocka_unit_test(ports),
-		cmocka_unit_test(programs), cmocka_unit_test(refused), cmocka_unit_test(too_many), cmocka_unit_test(noise),
+		cmocka_unit_test(empty), cmocka_unit_test(first_match), cmocka_unit_test(verbs), cmocka_unit_test(lengths),
+		cmocka_unit_test(addresses), cmocka_unit_test(ports), cmocka_unit_test(programs), cmocka_unit_test(refused), cmocka_unit_test(too_many), cmocka_unit_test(noise),
 	};
 
 	return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
