@@ -265,6 +265,29 @@ static void nothing_before_the_start(void **state)
 	end_free(e);
 }
 
+/* A Terminate for which the owner's buffer has no room left is not lost: it is the next thing that leaves. */
+static void terminate_waits_for_room(void **state)
+{
+	struct iw_wr w = wr_write(1, 0, 0, 60000), w2 = wr_write(2, 0, 0, 6004), bad = wr_write(3, 0, 0, 1);
+	static uint8_t out[IW_FPDU_MAX_MARKERS];
+	struct iw_qp_param p = no_crc();
+	struct pair t;
+
+	p.mulpdu = 64768;
+	bad.sge[0].stag = 0xbad;
+	pair_new(&t, p, p);
+	post(t.a, &w);
+	post(t.a, &w2);
+	post(t.a, &bad);
+	assert_int_equal(iw_qp_tx(&t.a->qp, &end_ops, t.a, out, sizeof(out), 0), sizeof(out) - 24);
+	expect_term(t.a, 0, 0, 0);
+	assert_true(iw_qp_tx_pending(&t.a->qp));
+	assert_int_equal(iw_qp_tx(&t.a->qp, &end_ops, t.a, out, sizeof(out), 0), iw_mpa_fpdu_len(18 + 4));
+	assert_int_equal(out[3], 0x47);
+	assert_false(iw_qp_tx_pending(&t.a->qp));
+	pair_free(&t);
+}
+
 /* ---- work requests that are refused ---- */
 static void refused_posts(void **state)
 {
@@ -314,7 +337,8 @@ int main(void)
 		cmocka_unit_test(largest_send), cmocka_unit_test(sink_revoked), cmocka_unit_test(atomic_word),
 		cmocka_unit_test(crc_with_markers),
 		cmocka_unit_test(immediate_in_pieces), cmocka_unit_test(nothing_behind_the_fin),
-		cmocka_unit_test(nothing_before_the_start), cmocka_unit_test(refused_posts),
+		cmocka_unit_test(nothing_before_the_start), cmocka_unit_test(terminate_waits_for_room),
+		cmocka_unit_test(refused_posts),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
