@@ -16,8 +16,9 @@ struct conn_ops {
 	void (*complete)(void *ctx, const struct iw_cqe *cqe);
 	void (*event)(void *ctx, enum iw_qp_event ev);
 	void (*invalidated)(void *ctx, uint32_t stag);
-	/* The connection is over for the ULP. err: 0 graceful, else positive errno (EPROTO after a Terminate in either
-	 * direction, ECONNREFUSED rejected (frame = the Reply), ETIMEDOUT, ECONNRESET). Called once; the conn lingers and frees itself. */
+	/* The connection is over for the ULP; all its work requests have completed. err: 0 graceful, else positive errno (EPROTO after a
+	 * Terminate in either direction, or a bad startup frame, when the term of the QP says 2/0/04; ECONNREFUSED rejected (frame = the Reply),
+	 * ETIMEDOUT, ECONNRESET). Called once; the conn lingers and frees itself. */
 	void (*closed)(void *ctx, int err, const struct iw_mpa_frame *reject);
 };
 
@@ -52,7 +53,7 @@ void conn_attr_default(struct conn_attr *a);
 /* Before conn_initiate() or conn_respond(). */
 void conn_set_attr(struct conn *c, const struct conn_attr *a);
 
-/* Start as Initiator with private data pd. */
+/* Start as Initiator with private data pd: up to 512 octets, 508 in revision 2. */
 int conn_initiate(struct conn *c, const uint8_t *pd, size_t pd_len);
 /* Start as Responder: wait for the Request (startup_timeout). */
 int conn_respond(struct conn *c);

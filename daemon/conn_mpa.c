@@ -18,6 +18,7 @@ static void startup_timeout(struct timer *t)
 static void mpa_bad(struct conn *c, const char *why)
 {
 	log_warn("MPA startup: %s", why);
+	c->q->term = (struct iw_term){ .layer = 2, .code = 4 };		/* MPA-8-01; never sent */
 	conn_fail(c, EPROTO);
 	conn_finish(c, true);
 }
@@ -90,7 +91,7 @@ int conn_initiate(struct conn *c, const uint8_t *pd, size_t pd_len)
 	const struct conn_attr a = attr_of(c);
 	int ret;
 
-	if (c->state != CONN_IDLE || pd_len > IW_MPA_PD_MAX - 4)
+	if (c->state != CONN_IDLE || pd_len > IW_MPA_PD_MAX - (a.rev >= 2 ? 4 : 0))
 		return -EINVAL;
 	conn_prepare(c);
 	c->initiator = true;
@@ -120,10 +121,11 @@ static uint8_t reply_settle(struct conn *c, struct iw_qp_param *p)
 	if (r->ird != IW_MPA_NONEG)
 		p->ord = (uint16_t)min_u(p->ord, r->ird);
 	if (r->ord != IW_MPA_NONEG && r->ord > p->ird) {
-		/* more Reads than we offered to answer: serve as many as the queue pair can */
+		/* more Reads than we offered to answer: those it named and no others, if the queue pair can */
 		if (r->ord > IW_QP_IRD)
 			code = 6;
-		p->ird = IW_QP_IRD;
+		else
+			p->ird = r->ord;
 	}
 	if (!c->req.p2p)
 		return code;
@@ -185,6 +187,21 @@ int conn_respond(struct conn *c)
 	return 0;
 }
 
+/*
+ * Which RTR we take: all of those offered that we support; when none of them fits, ours, and the Initiator ends it with 2/0/07
+ * (requirements 6, row 35). Never a Send: it would eat a buffer that the ULP counts (wire.md 1).
+ */
+static void reply_rtr(const struct iw_mpa_frame *q, struct iw_mpa_frame *r)
+{
+	bool none = !q->rtr_write && !q->rtr_read;
+
+	if (!q->p2p)
+		return;
+	r->p2p = 1;
+	r->rtr_write = q->rtr_write || none;
+	r->rtr_read = q->rtr_read || none;
+}
+
 /* RFC 6581: our ORD answers the Initiator's IRD, our IRD its ORD; all ones is answered by all ones. */
 static void reply_make(struct conn *c, struct iw_qp_param *p)
 {
@@ -201,16 +218,12 @@ static void reply_make(struct conn *c, struct iw_qp_param *p)
 		p->ird = (uint16_t)min_u(p->ird, q->ord);
 	if (q->ird != IW_MPA_NONEG)
 		p->ord = (uint16_t)min_u(p->ord, q->ird);
+	reply_rtr(q, r);
 	/* an RTR Read has to be answered even when no other Read is to come */
-	if (q->p2p && !q->rtr_write && q->rtr_read && !p->ird)
+	if (r->rtr_read && !p->ird)
 		p->ird = 1;
 	r->ird = q->ord == IW_MPA_NONEG ? IW_MPA_NONEG : p->ird;
 	r->ord = q->ird == IW_MPA_NONEG ? IW_MPA_NONEG : p->ord;
-	r->p2p = q->p2p;
-	if (q->p2p && q->rtr_write)
-		r->rtr_write = 1;
-	else if (q->p2p && q->rtr_read)
-		r->rtr_read = 1;
 }
 
 static int reply_send(struct conn *c, const uint8_t *pd, size_t pd_len)
@@ -261,12 +274,6 @@ int conn_reject(struct conn *c, const uint8_t *pd, size_t pd_len)
 
 static void request_received(struct conn *c)
 {
-	if (c->req.p2p && !c->req.rtr_write && !c->req.rtr_read) {
-		/* a Send as RTR would eat a buffer that the ULP counts (wire.md 1) */
-		c->state = CONN_DECIDE;
-		conn_reject(c, NULL, 0);
-		return;
-	}
 	timer_stop(&c->timer);
 	c->state = CONN_DECIDE;
 	if (!c->detached)

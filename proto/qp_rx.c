@@ -353,6 +353,7 @@ static void terminate_received(struct seg *s)
 	struct iw_qp *qp = s->qp;
 
 	iw_term_decode(&qp->term, s->p, s->n);
+	qp->term.bad = s->msn != qp->rx_msn[IW_QN_TERM] || s->mo;
 	/* the Read or Atomic it complains of is the oldest one without its Response */
 	if (qp->ord_tail != qp->ord_head && quotes_request(&qp->term) && !iw_ore(qp, qp->ord_tail)->rtr)
 		iw_sqe(qp, iw_ore(qp, qp->ord_tail)->sq)->status = IW_WC_REM_ERR;

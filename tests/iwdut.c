@@ -211,8 +211,8 @@ static void on_complete(void *ctx, const struct iw_cqe *cqe)
 
 static void term_print(const char *what, const struct iw_term *t)
 {
-	printf("event terminate-%s %u/%u/%02x M%u D%u R%u (%s)\n", what, t->layer, t->etype, t->code, t->has_len, t->has_ddp,
-	       t->has_rdmap, iw_term_text(t->layer, t->etype, t->code));
+	printf("event terminate-%s %u/%u/%02x M%u D%u R%u (%s)%s\n", what, t->layer, t->etype, t->code, t->has_len, t->has_ddp,
+	       t->has_rdmap, iw_term_text(t->layer, t->etype, t->code), t->cut || t->bad ? " malformed" : "");
 }
 
 static void on_event(void *ctx, enum iw_qp_event ev)
@@ -280,7 +280,10 @@ static void next_connection(struct work *w)
 static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 {
 	struct dut *d = ctx;
+	const struct iw_term *t = &rnic_qp_state(conn_qp(d->c))->term;
 
+	if (err == EPROTO && t->layer == 2 && t->code == 4)
+		printf("event startup-failed 2/0/04 (%s)\n", iw_term_text(2, 0, 4));
 	printf("event closed %s\n", err ? strerror(err) : "gracefully");
 	memory_report(d);
 	revoke_all(d);

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 
@@ -64,12 +65,15 @@ class Dut:
         except ConnectionError as e:
             out += repr(e).encode()
         s.close()
+        return out, self.report()
+
+    def report(self):
         lines = []
         for line in self.p.stdout:
             lines.append(line.rstrip("\n"))
             if lines[-1].startswith("memory 6612f806"):
                 break
-        return out, lines
+        return lines
 
     def end(self):
         self.p.terminate()
@@ -104,6 +108,27 @@ def want_of(name):
     return vectors[WANT.get(name, name.replace("neg.", "want.").replace("neg2.", "want2."))]
 
 
+def told(lines):
+    """What the ULP hears of the end: events and completions in their order, without what is between the parentheses."""
+    return [re.sub(r" \(.*\)", "", x) for x in lines if x.startswith(("completion", "event terminate", "event startup", "event closed", "event lost"))]
+
+
+MALFORMED = {"neg.term.cut": "0/1/00 M1 D1 R0", "neg.term.msn2": "2/0/02 M0 D0 R0", "neg.term.empty": "0/0/00 M0 D0 R0"}
+
+
+def errors_of(name, want):
+    """The cause once, then each posted receive once and in order, then the end."""
+    if name in MALFORMED:
+        cause = f"event terminate-received {MALFORMED[name]} malformed"
+    elif name in SILENT:
+        cause = "event terminate-received 2/0/02 M0 D0 R0"
+    else:
+        t = want[20:]
+        bits = f"M{t[2] >> 7} D{t[2] >> 6 & 1} R{t[2] >> 5 & 1}"
+        cause = f"event terminate-sent {t[0] >> 4}/{t[0] & 15}/{t[1]:02x} {bits}"
+    return [cause, "completion recv 1 flush len 0", "completion recv 2 flush len 0", "event closed Protocol error"]
+
+
 def negative(dut):
     names = [n for n in vectors if n.startswith(("neg.", "neg2.")) or n == "ign.term.rsvd"]
     for name in names:
@@ -119,8 +144,8 @@ def negative(dut):
                 bad.append(f"{how}: {why}")
             if "CANARY DEAD" in why:
                 bad.append(f"{how}: {why}")
-            if any(x.startswith("completion recv") and " ok " in x for x in lines):
-                bad.append(f"{how}: delivered: {lines}")
+            if told(lines) != errors_of(name, want):
+                bad.append(f"{how}: told {told(lines)}, want {errors_of(name, want)}")
             if len(bad) > 3:
                 break
         ok(not bad, f"{name}, {len(variants)} ways", "\n".join(bad[:4]))
@@ -148,7 +173,9 @@ def good(dut):
         bad = []
         for how, pieces in cuts(vectors[name]):
             out, lines = dut.play([FIRST] + pieces, fin=True)
-            if out or want not in lines or "event closed gracefully" not in lines:
+            mixed = name == "stream.nm.mixed"
+            rest = ["completion recv 2 ok len 8 imm 0001020304050607" if mixed else "completion recv 2 flush len 0"]
+            if out or told(lines) != [want] + rest + ["event closed gracefully"]:
                 bad.append(f"{how}: sent {out.hex()}\n" + "\n".join(lines))
                 break
         ok(not bad, f"{name} is delivered, whole and cut", "\n".join(bad))
@@ -173,10 +200,26 @@ def startup(dut):
             assert e.errno == errno.ENOTCONN, e
             out = b""
         s.close()
-        for line in dut.p.stdout:
-            if line.startswith("memory 6612f806"):
-                break
-        ok(out == b"", f"{name}: closed without a Reply", out.hex())
+        lines = dut.report()
+        bad = [] if name == "mpa.neg.pdshort" else ["event startup-failed 2/0/04"]    # FIN inside the frame: TCP's end, not a bad frame
+        want = ["completion recv 1 flush len 0", "completion recv 2 flush len 0"] + bad
+        ok(out == b"" and told(lines)[:-1] == want, f"{name}: closed without a Reply", out.hex() + "\n" + "\n".join(lines))
+
+
+def rtr(dut):
+    """A=1: all RTR options that were offered and that we have (Write, Read); when none of them fits, ours (requirements 6, row 35)."""
+    for bits in range(8):
+        b, c, d = bits >> 2, bits >> 1 & 1, bits & 1
+        conn = struct.pack(">HH", 0x8002 | b << 14, c << 15 | d << 14)    # IRD 2, ORD 0
+        s = socket.create_connection(("127.0.0.1", dut.port))
+        s.settimeout(60)
+        s.sendall(vectors["mpa.req.r2.p2p"][:20] + conn)
+        rep = s.recv(24, socket.MSG_WAITALL)
+        s.close()
+        dut.report()
+        write, read = (c, d) if c or d else (1, 1)
+        want = struct.pack(">HH", 0x8000 | read, write << 15 | read << 14 | 2)    # an RTR Read needs IRD 1
+        ok(rep[16:18] == b"\x50\x02" and rep[20:] == want, f"RTR options B={b} C={c} D={d} are answered", f"{rep.hex()}, want {want.hex()}")
 
 
 def rreq_size(fpdu):
@@ -201,6 +244,7 @@ plain = Dut()
 negative(plain)
 good(plain)
 startup(plain)
+rtr(plain)
 read(plain)
 plain.end()
 

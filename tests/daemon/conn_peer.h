@@ -90,6 +90,8 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 	z.closed = true;
 	z.err = err;
 	z.rejected = reject;
+	if (!z.terms)
+		z.term = rnic_qp_state(conn_qp(z.c))->term;
 	if (reject)
 		z.frame = *reject;
 	rnic_mr_dereg(mr);
@@ -206,6 +208,16 @@ static inline void hear_vec(const char *name)
 	const struct vec *v = vec_get(name);
 
 	assert_memory_equal(hear(v->n), v->p, v->n);
+}
+
+/* The Responder of the vectors takes only Writes as RTR. Ours takes all that mpa.req.r2.p2p offers (requirements 6, row 35). */
+static inline const uint8_t *p2p_reply(void)
+{
+	static uint8_t out[24];
+
+	memcpy(out, vec_get("mpa.rep.r2.p2p")->p, sizeof(out));
+	out[22] |= 0x40;
+	return out;
 }
 
 /* Everything that is still to come. */

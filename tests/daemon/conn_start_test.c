@@ -29,7 +29,10 @@ static void replies(void **state)
 		conf.crc = c[i].crc;
 		respond();
 		say_vec(c[i].request);
-		hear_vec(c[i].reply);
+		if (!strcmp(c[i].reply, "mpa.rep.r2.p2p"))
+			assert_memory_equal(hear(24), p2p_reply(), 24);
+		else
+			hear_vec(c[i].reply);
 		run_until(is_true, &z.established);
 		assert_int_equal(param()->ird, c[i].qird);
 		assert_int_equal(param()->ord, c[i].qord);
@@ -83,6 +86,27 @@ static void absurd_depths(void **state)
 	assert_true(f.ird == 16 && f.ord == 16);
 	run_until(is_true, &z.established);
 	assert_true(param()->ird == 16 && param()->ord == 16);
+}
+
+/* Our Revision 1 has room for 512 octets of private data, Revision 2 for 508 (wire.md 1). */
+static void private_data_limits(void **state)
+{
+	static uint8_t pd512[512];
+
+	for (unsigned int rev = 1; rev < 3; rev++) {
+		const size_t max = rev == 1 ? 512 : 508;
+		struct conn_attr a;
+
+		conn_attr_default(&a);
+		a.rev = (uint8_t)rev;
+		a.p2p = rev == 2;
+		create();
+		conn_set_attr(z.c, &a);
+		assert_int_equal(conn_initiate(z.c, pd512, max + 1), -EINVAL);
+		assert_int_equal(conn_initiate(z.c, pd512, max), 0);
+		assert_int_equal(iw_get16(hear(532) + 18), 512);
+		again();
+	}
 }
 
 /* EMPA-9.2-01: A=0 makes B, C and D meaningless; the client-server model holds: no RTR, and the Responder waits all the same. */
@@ -173,7 +197,7 @@ static void conversation_cut(void **state)
 		}
 		say(in->p + (cut < req->n ? cut : 0), req->n - (cut < req->n ? cut : 0));
 		p = hear(req->n);
-		assert_memory_equal(p, out->p, req->n);
+		assert_memory_equal(p, p2p_reply(), req->n);
 		if (cut > req->n) {
 			say(in->p + req->n, cut - req->n);
 			run_rounds(2);
@@ -190,12 +214,15 @@ static void conversation_cut(void **state)
 
 /* ---- Responder: what the Request asks for ---- */
 
-/* EMPA-9.2-01: one of the RTRs that the Initiator can send is chosen, a Write before a Read; for a Read our depth is 1 at least (EMPA-9.1-02). */
-static void rtr_chosen(void **state)
+/*
+ * EMPA-9.2-01: all of the RTRs offered that we have are taken, a Send never (wire.md 1); when nothing else is offered, ours are named
+ * (requirements 6, row 35). For a Read our depth is 1 at least (EMPA-9.1-02).
+ */
+static void rtr_taken(void **state)
 {
 	static const struct { uint8_t write, read, send; unsigned int max_ird, ird; } c[] = {
-		{ 1, 1, 1, 16, 16 }, { 1, 1, 0, 16, 16 }, { 1, 0, 0, 16, 16 }, { 0, 1, 0, 16, 16 }, { 0, 1, 1, 16, 16 },
-		{ 0, 1, 0, 0, 1 }, { 1, 0, 0, 0, 0 }, { 1, 1, 0, 0, 0 },
+		{ 1, 1, 1, 16, 16 }, { 1, 1, 0, 16, 16 }, { 1, 0, 0, 16, 16 }, { 1, 0, 1, 16, 16 }, { 0, 1, 0, 16, 16 }, { 0, 1, 1, 16, 16 },
+		{ 0, 1, 0, 0, 1 }, { 1, 0, 0, 0, 0 }, { 1, 1, 0, 0, 1 }, { 0, 0, 1, 16, 16 }, { 0, 0, 0, 0, 1 },
 	};
 	struct iw_mpa_frame f;
 
@@ -208,7 +235,9 @@ static void rtr_chosen(void **state)
 		respond();
 		say(out, (size_t)iw_mpa_encode(&q, out));
 		f = hear_frame(24);
-		assert_true(f.p2p && !f.rtr_send && f.rtr_write == c[i].write && f.rtr_read == !c[i].write);
+		assert_true(f.p2p && !f.reject && !f.rtr_send);
+		assert_int_equal(f.rtr_write, c[i].write || !c[i].read);
+		assert_int_equal(f.rtr_read, c[i].read || !c[i].write);
 		assert_int_equal(f.ird, c[i].ird);
 		run_until(is_true, &z.established);
 		assert_int_equal(param()->ird, c[i].ird);
@@ -218,20 +247,6 @@ static void rtr_chosen(void **state)
 		}
 		again();
 	}
-}
-
-/* Only a Send as RTR: refused in a Reply (wire.md 1), the ULP is not asked. */
-static void rtr_send_refused(void **state)
-{
-	struct iw_mpa_frame f, q = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_send = 1, .ird = 16, .ord = 16 };
-	uint8_t out[IW_MPA_FRAME_MAX];
-
-	respond();
-	say(out, (size_t)iw_mpa_encode(&q, out));
-	f = hear_frame(24);
-	assert_true(f.reject && f.enhanced && f.rev == 2 && f.pd_len == 0);
-	run_until(is_true, &z.closed);
-	assert_true(z.err == ECONNREFUSED && !z.requested && !z.established);
 }
 
 /* MPA-7.1-01: Full Operation of the Initiator begins behind the Reply; what comes before it is an error. */
@@ -425,6 +440,13 @@ static void depths_reach_the_ulp(void **state)
 	assert_true(z.frame.ird == 8 && z.frame.ord == 32);
 	assert_true(param()->ord == 8 && param()->ird == 32);		/* EMPA-9.1-03: IRD >= its ORD, ORD <= its IRD */
 	again();
+	r.ord = 20;
+	initiate("");
+	hear_request();
+	say(out, (size_t)iw_mpa_encode(&r, out));
+	run_until(is_true, &z.established);
+	assert_int_equal(param()->ird, 20);		/* RDMAP-6.1-04: what was named, no more */
+	again();
 	initiate("");
 	hear_request();
 	say_vec("mpa.rep.r2.reject.ird");
@@ -537,9 +559,9 @@ static void markers_as_asked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(replies), T(plain_rev2), T(negotiated_depths), T(absurd_depths), T(ignored_bits), T(late_decision), T(rejects),
+		T(replies), T(private_data_limits), T(plain_rev2), T(negotiated_depths), T(absurd_depths), T(ignored_bits), T(late_decision), T(rejects),
 		T(responder_waits), T(conversation_cut), T(rtr_first), T(rtr_read), T(depths_reach_the_ulp), T(rejected_by_rev1),
-		T(too_many_reads), T(cannot_go_on), T(two_initiators), T(markers_as_asked), T(rtr_chosen), T(rtr_send_refused),
+		T(too_many_reads), T(cannot_go_on), T(two_initiators), T(markers_as_asked), T(rtr_taken),
 		T(before_the_decision), T(while_the_reply_leaves), T(wrong_moments), T(initiate_rev1), T(initiate_client_server),
 		T(depths_left_alone), T(no_rtr_left),
 	};

@@ -380,10 +380,10 @@ static void read_exactly(int fd, void *buf, size_t len)
 	assert_int_equal(recv(fd, buf, len, MSG_WAITALL), len);
 }
 
-/* mpa.req.r2.p2p of the golden vectors is answered by mpa.rep.r2.p2p; then no RTR comes: the Responder gives up. */
+/* mpa.req.r2.p2p of the golden vectors is answered, with both its RTR options; then no RTR comes: the Responder gives up. */
 static void golden_reply_then_no_rtr(void **state)
 {
-	static const uint8_t want[24] = "MPA ID Rep Frame\x50\x02\x00\x09\x80\x10\x80\x10";
+	static const uint8_t want[24] = "MPA ID Rep Frame\x50\x02\x00\x09\x80\x10\xc0\x10";
 	struct side s;
 	uint8_t got[29];
 

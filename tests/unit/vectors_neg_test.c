@@ -114,11 +114,10 @@ static void play_term(const struct vec *v, enum feed how, size_t cut)
 		assert_int_equal(d.e->qp.term.layer, v->p[20] >> 4);
 		assert_int_equal(d.e->qp.term.etype, v->p[20] & 15);
 		assert_int_equal(d.e->qp.term.code, v->p[21]);
-		assert_false(d.e->qp.term.cut);
 		assert_false(d.e->qp.term.siw_swapped);
-	} else if (!starts(v->name, "neg.term.msn2")) {
-		assert_true(d.e->qp.term.cut);
 	}
+	assert_int_equal(d.e->qp.term.cut, starts(v->name, "neg.") && !starts(v->name, "neg.term.msn2"));
+	assert_int_equal(d.e->qp.term.bad, starts(v->name, "neg.term.msn2"));
 	dut_free(&d);
 }
 
