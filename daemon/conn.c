@@ -238,7 +238,8 @@ static void conn_tx(struct conn *c)
 	conn_frame(c);
 	if (c->state != CONN_OPEN || c->tx[0] || iw_qp_tx_pending(c->q))
 		return;
-	if (c->closing || c->q->state == IW_QP_CLOSING)
+	/* what waits for the Response of a Read is still to be sent, unless the peer has said its last (DDP-6.2.1-01) */
+	if (c->q->state == IW_QP_CLOSING || (c->closing && (c->peer_eof || iw_qp_sq_framed(c->q))))
 		conn_shut(c);
 }
 
@@ -246,6 +247,18 @@ void conn_kick(struct conn *c)
 {
 	c->tx_wanted = true;
 	work_queue(&c->work, conn_work);
+}
+
+/* closed(), after the last completion: every work request has exactly one, whichever way it ends (LLP-3-03). */
+static void conn_tell(struct conn *c)
+{
+	c->told = true;
+	iw_qp_end(c->q, &rnic_qp_ops, c->qp);
+	conn_poll(c);
+	if (c->detached)
+		return;
+	c->detached = true;
+	c->ops->closed(c->ctx, c->over_err, c->over_err == ECONNREFUSED && c->initiator ? &c->rep : NULL);
 }
 
 /* Everything that must not happen inside a callback of the protocol engine or of the ULP. */
@@ -265,13 +278,8 @@ static void conn_work(struct work *w)
 		c->tx_wanted = false;
 		conn_tx(c);
 	}
-	if (c->over && !c->told) {
-		c->told = true;
-		if (!c->detached) {
-			c->detached = true;
-			c->ops->closed(c->ctx, c->over_err, c->over_err == ECONNREFUSED && c->initiator ? &c->rep : NULL);
-		}
-	}
+	if (c->over && !c->told)
+		conn_tell(c);
 	if (c->state == CONN_DEAD && !c->recv_op.busy && !c->send_op.busy)
 		conn_free(c);
 }
@@ -444,8 +452,8 @@ static void terminate_log(const struct conn *c, const char *what)
 {
 	const struct iw_term *t = &c->q->term;
 
-	log_warn("Terminate %s: layer %u, type %u, code 0x%02x (%s)", what, t->layer, t->etype, t->code,
-		 iw_term_text(t->layer, t->etype, t->code));
+	log_warn("Terminate %s: layer %u, type %u, code 0x%02x (%s)%s", what, t->layer, t->etype, t->code,
+		 iw_term_text(t->layer, t->etype, t->code), t->cut || t->bad ? ", malformed" : "");
 }
 
 static void on_event(void *ctx, enum iw_qp_event ev)

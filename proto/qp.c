@@ -61,6 +61,11 @@ void iw_qp_sq_shut(struct iw_qp *qp)
 	qp->sq_shut = 1;
 }
 
+bool iw_qp_sq_framed(const struct iw_qp *qp)
+{
+	return qp->sq_next == qp->sq_head;
+}
+
 /* Octets of the message a work request stands for, or -EINVAL, -EMSGSIZE. */
 static int64_t wr_len(const struct iw_wr *wr)
 {
@@ -242,5 +247,13 @@ void iw_qp_lost(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, int er
 	qp->err = err;
 	iw_term_set(&qp->term, IW_TE_LLP_LOST, NULL);
 	ops->event(ctx, IW_QP_EV_LOST);
+	iw_qp_flush(qp, ops, ctx);
+}
+
+void iw_qp_end(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx)
+{
+	if (qp->state != IW_QP_RTS && qp->state != IW_QP_IDLE)
+		return;		/* flushed when that state was entered */
+	qp->state = IW_QP_CLOSING;
 	iw_qp_flush(qp, ops, ctx);
 }

@@ -140,6 +140,7 @@ struct iw_term {
 	uint8_t rdmap[28];
 	uint8_t siw_swapped;	/* received with Linux siw's swapped bits: decoded all the same */
 	uint8_t cut;		/* received shorter than its bits say; what is there was decoded */
+	uint8_t bad;		/* received with another MSN or MO than the first and only message of QN 2 has */
 };
 
 struct iw_qp_param {
@@ -179,6 +180,8 @@ int iw_qp_post_recv(struct iw_qp *qp, uint64_t wr_id, const struct iw_sge *sge);
 unsigned int iw_qp_sq_free(const struct iw_qp *qp);
 /* The ULP closes: what was posted still goes out, further sends are refused with -ENOTCONN (DDP-6.2.1-01). */
 void iw_qp_sq_shut(struct iw_qp *qp);
+/* Was everything posted made into FPDUs? While something waits for the Response of a Read there is more to come, though nothing is pending. */
+bool iw_qp_sq_framed(const struct iw_qp *qp);
 
 /*
  * Make octets for the LLP: as many whole FPDUs as there are and fit into out[0..cap). cap must be >= IW_FPDU_MAX_MARKERS.
@@ -204,6 +207,8 @@ size_t iw_qp_rx(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_
 void iw_qp_rx_eof(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, size_t left);
 /* The LLP is lost (ECONNRESET, ETIMEDOUT, ...): flush everything. */
 void iw_qp_lost(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, int err);
+/* The stream is over for the ULP, whatever the reason: what is still outstanding completes with FLUSH. No event; nothing is sent any more. */
+void iw_qp_end(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx);
 /*
  * The ULP or local software ends the stream with a Terminate of its own (layer, type, code; no headers). A Responder that
  * has received no FPDU sends nothing and goes straight to CLOSING (MPA-7.1.2-05).

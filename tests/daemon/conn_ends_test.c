@@ -318,6 +318,86 @@ static void close_sends_the_rest(void **state)
 	run_until(is_true, &z.closed);
 	assert_int_equal(z.err, 0);
 	assert_int_equal(z.ok, 10);
+	assert_int_equal(z.flushed, 4);		/* the receives */
+}
+
+/* With ORD 1: a Read, one more, and a Send behind a fence. Only the first Request can leave at once. */
+static void post_stalled(void)
+{
+	struct iw_wr wr = { .op = IW_WR_READ, .nsge = 1, .rstag = 7, .sge = { { .to = 4096, .len = 4 } } };
+
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	wr = (struct iw_wr){ .op = IW_WR_SEND, .flags = IW_WR_FENCE };
+	assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+}
+
+/* Answers the Read Request that is due. */
+static void answer_read(void)
+{
+	uint8_t f[24] = { 0, 18, 0xc1, 0x42 };
+	const uint8_t *q = hear(52);
+
+	assert_int_equal(q[3], 0x41);
+	memcpy(f + 4, q + 20, 12);	/* the sink */
+	memcpy(f + 16, "data", 4);
+	iw_crc32c_put(f + 20, iw_crc32c(0, f, 20));
+	say(f, sizeof(f));
+}
+
+/* DDP-6.2.1-01: what waits for the Response of a Read is still to be sent when the ULP closes. */
+static void close_waits_for_reads(void **state)
+{
+	conf.max_ord = 1;
+	up("fpdu.write.zero");
+	post_stalled();
+	conn_close(z.c);
+	answer_read();
+	answer_read();
+	assert_int_equal(hear(24)[3], 0x43);
+	hear_end();
+	assert_true(heard.eof && !heard.err && !heard.n);
+	shutdown(tcp[0], SHUT_WR);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, 0);
+	assert_int_equal(z.ok, 3);
+	assert_int_equal(z.flushed, 4);
+}
+
+/* LLP-3-03: the peer says FIN instead of the Response: what cannot be done any more completes all the same, and at once. */
+static void fin_instead_of_response(void **state)
+{
+	conf.max_ord = 1;
+	up("fpdu.write.zero");
+	post_stalled();
+	conn_close(z.c);
+	hear(52);
+	shutdown(tcp[0], SHUT_WR);
+	hear_end();
+	assert_true(heard.eof && !heard.n);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.ok, 0);
+	assert_int_equal(z.flushed, 7);
+}
+
+/* The same guarantee when there never was a stream: what was posted before the Request came, or before the RTR. */
+static void startup_fails(void **state)
+{
+	respond();
+	say("GET / HTTP/1.0\r\n", 16);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, EPROTO);
+	assert_int_equal(z.flushed, 4);
+	assert_true(z.term.layer == 2 && z.term.code == 4);	/* MPA-8-01 */
+	again();
+	conf.startup_timeout = 100;
+	respond();
+	say_vec("mpa.req.r2.p2p");
+	hear(24);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, ETIMEDOUT);
+	assert_int_equal(z.flushed, 4);
 }
 
 /* DDP-6.2.1-04: our half is closed, messages of the peer are delivered all the same. */
@@ -340,6 +420,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(ulpdus_fill_the_emss), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves),
 		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us),
+		T(close_waits_for_reads), T(fin_instead_of_response), T(startup_fails),
 		T(segments_begin_with_fpdus),	/* last: it goes into a network namespace of its own */
 	};
 
