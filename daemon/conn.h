@@ -16,7 +16,8 @@ struct conn_ops {
 	void (*complete)(void *ctx, const struct iw_cqe *cqe);
 	void (*event)(void *ctx, enum iw_qp_event ev);
 	void (*invalidated)(void *ctx, uint32_t stag);
-	/* The connection is over for the ULP; all its work requests have completed. err: 0 graceful, else positive errno (EPROTO after a
+	/* The connection is over for the ULP; all its work requests have completed (queues of the caller's own: poll them here at the
+	 * latest, what the QP has in them goes with it). err: 0 graceful, else positive errno (EPROTO after a
 	 * Terminate in either direction, or a bad startup frame, when the term of the QP says 2/0/04; ECONNREFUSED rejected (frame = the Reply),
 	 * ETIMEDOUT, ECONNRESET). Called once; the conn lingers and frees itself. */
 	void (*closed)(void *ctx, int err, const struct iw_mpa_frame *reject);

@@ -321,6 +321,29 @@ static void close_sends_the_rest(void **state)
 	assert_int_equal(z.flushed, 4);		/* the receives */
 }
 
+/* DDP-6.2.1-03: the peer closes its half while 5 MiB are under way to it: they arrive, then our FIN. */
+static void peer_closes_its_half(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_WRITE, .nsge = 1, .rstag = 1, .sge = { { .len = 1 << 20 } } };
+	unsigned int last = 0;
+
+	z.close_on_eof = true;
+	up("fpdu.write.zero");
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	for (unsigned int i = 0; i < 5; i++)
+		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
+	conn_kick(z.c);
+	shutdown(tcp[0], SHUT_WR);
+	hear_end();
+	assert_true(heard.eof && !heard.err);
+	for (size_t p = 0; p < heard.n; p += iw_mpa_fpdu_len(iw_get16(heard.p + p)))
+		last += !!(heard.p[p + 2] & 0x40);
+	assert_int_equal(last, 5);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, 0);
+	assert_true(z.ok == 5 && z.flushed == 4);
+}
+
 /* With ORD 1: a Read, one more, and a Send behind a fence. Only the first Request can leave at once. */
 static void post_stalled(void)
 {
@@ -419,7 +442,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(ulpdus_fill_the_emss), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves),
-		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us),
+		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us), T(peer_closes_its_half),
 		T(close_waits_for_reads), T(fin_instead_of_response), T(startup_fails),
 		T(segments_begin_with_fpdus),	/* last: it goes into a network namespace of its own */
 	};

@@ -20,6 +20,7 @@ static struct {
 	bool requested, established, closed, rejected, late, reject;
 	bool eager;				/* post a Send as soon as it is up */
 	bool unusable;				/* what the peer says is of no use */
+	bool close_on_eof;
 	int err;
 	unsigned int ok, flushed, terms;
 	struct iw_term term;
@@ -79,6 +80,8 @@ static void on_complete(void *ctx, const struct iw_cqe *c)
 
 static void on_event(void *ctx, enum iw_qp_event ev)
 {
+	if (ev == IW_QP_EV_EOF && z.close_on_eof)
+		conn_close(z.c);
 	if (ev != IW_QP_EV_TERM_SENT && ev != IW_QP_EV_TERM_RECEIVED)
 		return;
 	z.terms++;

@@ -3,6 +3,7 @@
 #include "util.h"
 
 #include "../../daemon/conn.h"
+#include "../../proto/wire.h"
 
 #define LEN (256u << 10)
 
@@ -16,6 +17,7 @@ struct side {
 	struct iw_cqe last;
 	struct iw_mpa_frame frame;	/* established() or closed() */
 	enum iw_qp_event event;
+	struct iw_term term;
 };
 
 static void on_request(void *ctx, const struct iw_mpa_frame *req)
@@ -56,6 +58,7 @@ static void on_event(void *ctx, enum iw_qp_event ev)
 	struct side *s = ctx;
 
 	s->event = ev;
+	s->term = rnic_qp_state(conn_qp(s->c))->term;
 	if (ev == IW_QP_EV_EOF && s->close_on_eof)
 		conn_close(s->c);
 }
@@ -312,6 +315,24 @@ static void bad_stag_terminates(void **state)
 	assert_int_equal(s[1].err, EPROTO);
 	assert_int_equal(s[0].event, IW_QP_EV_TERM_RECEIVED);
 	assert_int_equal(s[1].event, IW_QP_EV_TERM_SENT);
+	free(s[0].mem);
+	free(s[1].mem);
+}
+
+/* RDMAP-3.2-03: a Write out of bounds: both ULPs hear 1/1/01, and which segment it was. */
+static void both_hear_the_cause(void **state)
+{
+	struct side s[2];
+	uint32_t stag;
+
+	connect_pair(s);
+	stag = rnic_mr_stag(s[1].mr);
+	post(&s[0], (struct iw_wr){ .op = IW_WR_WRITE, .nsge = 1, .sge[0] = sge(&s[0], 0, 64), .rstag = stag, .rto = 0x1000 + LEN - 63 });
+	run_until(both_closed, s);
+	for (int i = 0; i < 2; i++) {
+		assert_true(s[i].term.layer == 1 && s[i].term.etype == 1 && s[i].term.code == 1);
+		assert_true(s[i].term.has_ddp && s[i].term.seg_len == 14 + 64 && iw_get32(s[i].term.ddp + 2) == stag);
+	}
 	free(s[0].mem);
 	free(s[1].mem);
 }
@@ -642,7 +663,7 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(send_both_ways), T(writes), T(reads), T(markers), T(without_crc), T(rejected), T(bad_stag_terminates),
+		T(send_both_ways), T(writes), T(reads), T(markers), T(without_crc), T(rejected), T(bad_stag_terminates), T(both_hear_the_cause),
 		T(silent_peer), T(silent_responder), T(garbage), T(octets_behind_the_request), T(golden_reply_then_no_rtr),
 		T(initiator_sends_rtr), T(no_matching_rtr), T(octets_behind_the_reply), T(reply_of_an_old_responder),
 		T(fin_during_startup), T(unannounced_fin), T(close_answered_in_the_event), T(abort_is_a_reset),

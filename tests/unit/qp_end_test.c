@@ -325,6 +325,40 @@ static void lost(void **state)
 	pair_free(&t);
 }
 
+/* The owner says that it is over: what is outstanding is flushed, silently; what came before keeps its own end. */
+static void over(void **state)
+{
+	struct iw_wr r = wr_read(1, 0, 500000, 8), s = wr_send(2, AMEM, 0, 10);
+	struct pair t;
+
+	for (int started = 0; started < 3; started++) {
+		pair_new(&t, param_default, param_default);
+		if (!started)
+			iw_qp_init(&t.a->qp);
+		post_recvs(t.a, AMEM, 2, 64);
+		if (started) {
+			post(t.a, &r);
+			post(t.a, &s);
+			end_drain(t.a, NULL, 0);
+		}
+		if (started == 2) {
+			iw_qp_terminate(&t.a->qp, &end_ops, t.a, 0, 0, 0);
+			assert_int_equal(t.a->ncq, 4);
+		}
+		iw_qp_end(&t.a->qp, &end_ops, t.a);
+		iw_qp_end(&t.a->qp, &end_ops, t.a);
+		assert_int_equal(t.a->ncq, started ? 4 : 2);
+		assert_int_equal(t.a->nev, started == 2);
+		/* the Send was with the LLP already */
+		for (unsigned int i = 0; i < t.a->ncq; i++)
+			assert_int_equal(t.a->cq[i].status, t.a->cq[i].op == IW_WR_SEND ? IW_WC_OK : IW_WC_FLUSH);
+		assert_int_equal(t.a->qp.state, started == 2 ? IW_QP_TERMINATE : IW_QP_CLOSING);
+		assert_int_equal(iw_qp_post_send(&t.a->qp, &s), -ENOTCONN);
+		assert_int_equal(iw_qp_tx_pending(&t.a->qp), started == 2);
+		pair_free(&t);
+	}
+}
+
 /* Send with Invalidate, then a Write to that STag. */
 static void invalidate(void **state)
 {
@@ -456,7 +490,7 @@ int main(void)
 		cmocka_unit_test(pieces), cmocka_unit_test(bad_read_responses), cmocka_unit_test(response_rules),
 		cmocka_unit_test(bad_atomic_responses), cmocka_unit_test(local_errors), cmocka_unit_test(revoked_half_way),
 		cmocka_unit_test(terminate_first), cmocka_unit_test(terminate_received), cmocka_unit_test(fin),
-		cmocka_unit_test(lost), cmocka_unit_test(invalidate), cmocka_unit_test(siw_terminates),
+		cmocka_unit_test(lost), cmocka_unit_test(over), cmocka_unit_test(invalidate), cmocka_unit_test(siw_terminates),
 		cmocka_unit_test(end_in_callback), cmocka_unit_test(recv_buffer_gone),
 	};
 

@@ -2,6 +2,8 @@
 /* The queue pair at work: every operation, order of completions, limits, startup, sizes, Markers. */
 #include "qp_pair.h"
 
+#include "../../proto/crc32c.h"
+
 #include <errno.h>
 
 /* ---- every operation once, on every kind of wire ---- */
@@ -452,6 +454,36 @@ static void marker_tolerance(void **state)
 	}
 }
 
+/* The reserved half of a Marker is ignored but for the CRC, which covers it (MPA-4.2-01). */
+static void marker_in_the_crc(void **state)
+{
+	struct iw_qp_param p = param_default;
+	struct iw_wr w = wr_write(1, 0, 0, 3000);
+	uint8_t out[4096];
+	struct pair t;
+	size_t n;
+
+	p.mulpdu = 4000;
+	p.tx_markers = p.rx_markers = 1;
+	for (int right = 0; right < 2; right++) {
+		pair_new(&t, p, p);
+		memset(t.bmem, 0, 3000);
+		post(t.a, &w);
+		n = iw_qp_tx(&t.a->qp, &end_ops, t.a, out, sizeof(out), 0);
+		memset(out + 1024, 0xff, 2);
+		if (right)
+			iw_crc32c_put(out + n - 4, iw_crc32c(0, out, n - 4));
+		end_feed(t.b, out, n);
+		if (right) {
+			assert_memory_equal(t.bmem, t.amem, 3000);
+		} else {
+			expect_term(t.b, 2, 0, 2);
+			assert_int_equal(t.bmem[0] | t.bmem[2999], 0);
+		}
+		pair_free(&t);
+	}
+}
+
 /* Positions beyond 2^32 (MPA-4.3-05). */
 static void marker_positions(void **state)
 {
@@ -479,7 +511,7 @@ int main(void)
 		cmocka_unit_test(completions_in_order), cmocka_unit_test(write_then_read), cmocka_unit_test(turns),
 		cmocka_unit_test(not_mixed), cmocka_unit_test(rtr), cmocka_unit_test(start_checks), cmocka_unit_test(responder_gate),
 		cmocka_unit_test(msn_wraps), cmocka_unit_test(mulpdu_follows), cmocka_unit_test(cap_and_budget),
-		cmocka_unit_test(marker_tolerance), cmocka_unit_test(marker_positions),
+		cmocka_unit_test(marker_tolerance), cmocka_unit_test(marker_in_the_crc), cmocka_unit_test(marker_positions),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
