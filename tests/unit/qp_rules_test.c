@@ -135,6 +135,23 @@ static void largest_ulpdu(void **state)
 	}
 }
 
+/* EMPA-9.2-02: the RTR is an ordinary message of no octets, all of it but names and numbers 0. */
+static void rtr_octets(void **state)
+{
+	static const char *const names[] = { "fpdu.write.zero", "fpdu.rreq.zero", "fpdu.send.zero" };
+
+	for (uint8_t i = 0; i < 3; i++) {
+		struct iw_qp_param p = param_default;
+		uint8_t out[128];
+		struct end *e;
+
+		p.rtr = i + 1;
+		e = end_new(&p);
+		same(names[i], out, end_drain(e, out, sizeof(out)));
+		end_free(e);
+	}
+}
+
 /* ---- DDP ---- */
 
 /* DDP-7.1-04, -08, RDMAP-7.2-03: what just fits is accepted; the first octet, the last and all of them. */
@@ -410,7 +427,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replay), cmocka_unit_test(last_octet_missing), cmocka_unit_test(bad_crc_places_nothing),
-		cmocka_unit_test(nothing_after_an_error), cmocka_unit_test(largest_ulpdu), cmocka_unit_test(exact_fits),
+		cmocka_unit_test(nothing_after_an_error), cmocka_unit_test(largest_ulpdu), cmocka_unit_test(rtr_octets),
+		cmocka_unit_test(exact_fits),
 		cmocka_unit_test(third_segment), cmocka_unit_test(delivery_with_the_last_segment), cmocka_unit_test(no_buffer),
 		cmocka_unit_test(first_error_only), cmocka_unit_test(terminate_always_has_room),
 		cmocka_unit_test(catastrophic_with_any_code), cmocka_unit_test(empty_send_eats_a_buffer),
