@@ -135,7 +135,7 @@ static void largest_ulpdu(void **state)
 	}
 }
 
-/* EMPA-9.2-02: the RTR is an ordinary message of no octets, all of it but names and numbers 0. */
+/* EMPA-9.2-02: the RTR is an ordinary message of no octets, all of it but names and numbers 0, and counts as one (DDP-4.3-04). */
 static void rtr_octets(void **state)
 {
 	static const char *const names[] = { "fpdu.write.zero", "fpdu.rreq.zero", "fpdu.send.zero" };
@@ -148,6 +148,9 @@ static void rtr_octets(void **state)
 		p.rtr = i + 1;
 		e = end_new(&p);
 		same(names[i], out, end_drain(e, out, sizeof(out)));
+		post(e, &(struct iw_wr){ .op = i == 1 ? IW_WR_READ : IW_WR_SEND });
+		assert_true(end_drain(e, out, sizeof(out)) > 0);
+		assert_int_equal(iw_get32(out + 12), i ? 2 : 1);		/* its MSN */
 		end_free(e);
 	}
 }
