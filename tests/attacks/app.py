@@ -2,10 +2,11 @@
 """Ordinary programs for tests/attacks.t: servers of all kinds on one port each, and a client that notices every pause.
 
 app.py server ADDRESS PORT [source-octets]	the first octet of a connection says what it wants: s sink, e echo, g get
-app.py pulse ADDRESS PORT			small questions and answers until its input ends, with a word every 20, then what it saw
+app.py pulse ADDRESS PORT [PAUSE]		small questions and answers until its input ends, with a word every 20, then what it saw
 app.py hold ADDRESS PORT N			opens N connections, says how many answered, keeps them until its input ends
 app.py bulk ADDRESS PORT OCTETS			there and back again
 app.py scribble ADDRESS PORT SECONDS		uses a stream and writes all over the memory it shares with the daemon
+app.py churn ADDRESS PORT N			N connections one after the other, a question and an answer each
 app.py grab SOCKET N				connects N times to the daemon's control socket and says nothing, until its input ends
 app.py deaf ADDRESS PORT N			opens N connections, writes until nobody takes any more, reads nothing, until its input ends
 """
@@ -54,20 +55,24 @@ def ask(s, what):
     assert got == what
 
 
-def pulse(addr, port):
+def pulse(addr, port, pause="0"):
     s = socket.create_connection((addr, int(port)), timeout=180)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     s.sendall(b"e")
-    n, worst = 0, 0.0
+    n, worst, took = 0, 0.0, []
     print("up", flush=True)
     while not select.select([sys.stdin], [], [], 0)[0]:
         t = time.monotonic()
         ask(s, b"%08d" % (n % 10 ** 8) * 16)
-        worst = max(worst, time.monotonic() - t)
+        took.append(time.monotonic() - t)
+        worst = max(worst, took[-1])
         n += 1
         if n % 20 == 0:
             print("beat", n, flush=True)
+        time.sleep(float(pause))
     s.close()
+    took.sort()
+    print("99 of 100 within", int(took[len(took) * 99 // 100] * 1e6), "us, half within", int(took[len(took) // 2] * 1e6), flush=True)
     print("pulse", n, int(worst * 1000), flush=True)
 
 
@@ -137,6 +142,15 @@ def scribble(addr, port, seconds):
             except OSError:
                 pass
     print("scribbled", n, "areas", len(areas), flush=True)
+
+
+def churn(addr, port, n):
+    for i in range(int(n)):
+        s = socket.create_connection((addr, int(port)), timeout=180)
+        s.sendall(b"e")
+        ask(s, b"round %d" % i)
+        s.close()
+    print("churn", n, flush=True)
 
 
 def grab(path, n):
