@@ -41,7 +41,7 @@ help:
 	@echo 'make            build into $(B): iwarpd, iwctl, libiwsock.so'
 	@echo 'make demo       two hosts out of network namespaces: redis and iperf3, plain and over iWARP (root)'
 	@echo 'make check      all tests (those that make hosts need root); SAN=address,undefined or SAN=thread'
-	@echo 'make check-interop  against the Linux kernel'\''s siw in a guest that it builds and boots (root)'
+	@echo 'make check-interop  in a guest that it builds and boots: against Linux siw, and within strongSwan'\''s ESP (root)'
 	@echo 'make fuzz       T=60 seconds for each fuzzer (clang)'
 	@echo 'make bench      pairs against plain TCP (root); bench-rnic: the RNIC alone; bench-guest: and the kernel'\''s siw'
 	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
@@ -110,8 +110,9 @@ $(B)/tests/interop/iwerr: tests/interop/iwerr.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) -o $@ $< -lrdmacm -libverbs
-check-interop: all $(INTEROP)
-	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} tests/run $(B) tests/interop/siw.t
+check-interop: all $(INTEROP) $(SOCK) $(LIBT)
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} tests/run $(B) $(INTEROP_TESTS)
+INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
 
 tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(B)/bench/rdma/rdma
 check: tests
