@@ -330,6 +330,140 @@ static void refused_posts(void **state)
 	}
 }
 
+/* The largest and smallest that a start accepts, and one more or less. */
+static void start_limits(void **state)
+{
+	static const struct {
+		struct iw_qp_param p;
+		int ret;
+	} c[] = {
+		{ { .initiator = 1, .mulpdu = 128, .recv_min = 8 }, 0 },
+		{ { .initiator = 1, .mulpdu = 64768, .ird = IW_QP_IRD, .ord = IW_QP_ORD, .rtr = 3, .recv_min = 8 }, 0 },
+		{ { .mulpdu = 128, .recv_min = 9 }, 0 },
+		{ { .initiator = 1, .mulpdu = 127, .recv_min = 8 }, -EINVAL },
+		{ { .initiator = 1, .mulpdu = 64769, .recv_min = 8 }, -EINVAL },
+		{ { .initiator = 1, .mulpdu = 128, .ird = IW_QP_IRD + 1, .recv_min = 8 }, -EINVAL },
+		{ { .initiator = 1, .mulpdu = 128, .ord = IW_QP_ORD + 1, .recv_min = 8 }, -EINVAL },
+		{ { .initiator = 1, .mulpdu = 128, .rtr = 4, .recv_min = 8 }, -EINVAL },
+		{ { .mulpdu = 128, .rtr = 1, .recv_min = 8 }, -EINVAL },
+		{ { .mulpdu = 128, .recv_min = 7 }, -EINVAL },		/* Immediate Data would not fit (EXT-6.3-03) */
+		{ { .mulpdu = 128, .recv_min = 10 }, -EINVAL },		/* the one that is posted is smaller */
+	};
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct end *e = end_new(NULL);
+
+		assert_int_equal(iw_qp_post_recv(&e->qp, 1, &(struct iw_sge){ .len = 64 }), 0);
+		assert_int_equal(iw_qp_post_recv(&e->qp, 1, &(struct iw_sge){ .len = 9 }), 0);
+		if (iw_qp_start(&e->qp, &c[i].p) != c[i].ret)
+			fail_msg("parameters %u", i);
+		assert_int_equal(e->qp.state, c[i].ret ? IW_QP_IDLE : IW_QP_RTS);
+		end_free(e);
+	}
+}
+
+/* A receive buffer has its place below 2^64, and none is taken once the stream is over. */
+static void refused_receives(void **state)
+{
+	struct end *e = end_new(&param_default);
+
+	assert_int_equal(iw_qp_post_recv(&e->qp, 1, &(struct iw_sge){ .to = UINT64_MAX - 8, .len = 8 }), 0);
+	assert_int_equal(iw_qp_post_recv(&e->qp, 2, &(struct iw_sge){ .to = UINT64_MAX - 7, .len = 8 }), -EINVAL);
+	assert_int_equal(iw_qp_post_recv(&e->qp, 3, &(struct iw_sge){ .len = 7 }), -EINVAL);
+	iw_qp_sq_shut(&e->qp);		/* our half only: receiving goes on */
+	assert_int_equal(iw_qp_post_send(&e->qp, &(struct iw_wr){ .op = IW_WR_SEND }), -ENOTCONN);
+	assert_int_equal(iw_qp_post_recv(&e->qp, 4, &(struct iw_sge){ .len = 8 }), 0);
+	iw_qp_terminate(&e->qp, &end_ops, e, 0, 0, 0);
+	assert_true(e->ncq == 2 && e->cq[0].wr_id == 1 && e->cq[1].wr_id == 4);
+	assert_int_equal(iw_qp_post_recv(&e->qp, 5, &(struct iw_sge){ .len = 8 }), -ENOTCONN);
+	assert_int_equal(iw_qp_post_send(&e->qp, &(struct iw_wr){ .op = IW_WR_SEND }), -ENOTCONN);
+	assert_int_equal(e->ncq, 2);
+	end_free(e);
+}
+
+/* ---- ends ---- */
+
+/* DDP-6.2.1-02: a FIN while a message of any kind is open is an error, behind a whole one it is not; the second says nothing. */
+static void fin_and_open_messages(void **state)
+{
+	uint8_t req[28] = { 0 }, resp[12] = { 0 };
+
+	iw_put32(req + 12, 0);
+	iw_put32(resp, 1);
+	for (unsigned int k = 0; k < 10; k++) {
+		struct iw_wr r = wr_read(1, 0, 500000, 8), add = { .wr_id = 1, .op = IW_WR_FETCHADD, .rstag = BMEM };
+		bool last = k & 1;
+		uint8_t out[128];
+		struct pair t;
+		size_t n;
+
+		pair_new(&t, no_crc(), no_crc());
+		post_recvs(t.a, AMEM, 1, 64);
+		post(t.a, k / 2 == 4 ? &add : &r);
+		end_drain(t.a, NULL, 0);
+		switch (k / 2) {
+		case 0:
+			n = tagged(out, IW_OP_WRITE, last, 0, 0, "", 0);
+			break;
+		case 1:
+			n = tagged(out, IW_OP_READ_RESP, last, AMEM, 500000, "12345678", last ? 8 : 7);
+			break;
+		case 2:
+			n = untagged(out, IW_OP_SEND, last, 0, 1, 0, "x", 1);
+			break;
+		case 3:
+			n = untagged(out, IW_OP_READ_REQ, last, 1, 1, 0, req, last ? 28 : 27);
+			break;
+		default:
+			n = untagged(out, IW_OP_ATOMIC_RESP, last, 3, 1, 0, resp, last ? 12 : 11);
+			break;
+		}
+		end_feed(t.a, out, n);
+		assert_int_equal(t.a->qp.state, IW_QP_RTS);
+		iw_qp_rx_eof(&t.a->qp, &end_ops, t.a, 0);
+		assert_int_equal(end_had(t.a, IW_QP_EV_EOF), last);
+		assert_int_equal(t.a->qp.state, last ? IW_QP_RTS : IW_QP_ERROR);
+		assert_int_equal(t.a->qp.err, last ? 0 : EPROTO);
+		n = t.a->nev;
+		iw_qp_rx_eof(&t.a->qp, &end_ops, t.a, 1);
+		assert_int_equal(t.a->nev, n);
+		pair_free(&t);
+	}
+}
+
+/* A connection that is lost before the start: the receives that were posted come back, once. */
+static void lost_before_the_start(void **state)
+{
+	struct end *e = end_new(NULL);
+
+	assert_int_equal(iw_qp_post_recv(&e->qp, 1, &(struct iw_sge){ .len = 8 }), 0);
+	iw_qp_terminate(&e->qp, &end_ops, e, 0, 0, 0);		/* nobody to tell */
+	assert_true(e->qp.state == IW_QP_IDLE && e->nev == 0);
+	iw_qp_lost(&e->qp, &end_ops, e, ECONNRESET);
+	assert_true(e->qp.state == IW_QP_ERROR && e->qp.err == ECONNRESET && e->nev == 1 && e->ev[0] == IW_QP_EV_LOST);
+	assert_true(e->ncq == 1 && e->cq[0].status == IW_WC_FLUSH && e->cq[0].op == IW_WR_RECV);
+	iw_qp_lost(&e->qp, &end_ops, e, ETIMEDOUT);
+	assert_true(e->qp.err == ECONNRESET && e->nev == 1 && e->ncq == 1);
+	assert_true(e->qp.term.layer == 2 && e->qp.term.etype == 0 && e->qp.term.code == 1);
+	end_free(e);
+}
+
+/* A Terminate that is due does not leave any more once the connection is lost; nothing of the queues is told twice. */
+static void lost_with_a_terminate_due(void **state)
+{
+	struct pair t;
+
+	pair_new(&t, param_default, param_default);
+	post_recvs(t.a, AMEM, 2, 64);
+	iw_qp_terminate(&t.a->qp, &end_ops, t.a, 0, 0, 0);
+	assert_true(iw_qp_tx_pending(&t.a->qp));
+	iw_qp_lost(&t.a->qp, &end_ops, t.a, ECONNRESET);
+	assert_false(iw_qp_tx_pending(&t.a->qp));
+	assert_int_equal(end_drain(t.a, NULL, 0), 0);
+	assert_true(t.a->qp.state == IW_QP_ERROR && t.a->ncq == 2 && t.a->nev == 1);
+	pair_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,7 +472,9 @@ int main(void)
 		cmocka_unit_test(crc_with_markers),
 		cmocka_unit_test(immediate_in_pieces), cmocka_unit_test(nothing_behind_the_fin),
 		cmocka_unit_test(nothing_before_the_start), cmocka_unit_test(terminate_waits_for_room),
-		cmocka_unit_test(refused_posts),
+		cmocka_unit_test(refused_posts), cmocka_unit_test(start_limits), cmocka_unit_test(refused_receives),
+		cmocka_unit_test(fin_and_open_messages), cmocka_unit_test(lost_before_the_start),
+		cmocka_unit_test(lost_with_a_terminate_due),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
