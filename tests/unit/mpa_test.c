@@ -122,6 +122,76 @@ static void refused(void **state)
 	assert_int_equal(decode(&f, vec_get("mpa.neg.pdlong")->p, vec_get("mpa.neg.pdlong")->n, false), 20);
 }
 
+/* MPA-7.1.1-01, -06, -07: a frame that can never become valid is refused with the octet that makes it so, and not before. */
+static void refused_at_once(void **state)
+{
+	static const char *const names[] = { "mpa.req.r1.c", "mpa.rep.r2.p2p" };
+	struct iw_mpa_frame f;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct vec *v = vec_get(names[i]);
+		uint8_t bad[64];
+
+		for (unsigned int k = 0; k < 20; k++) {
+			bool key = k < 16, never = k == 16 || k == 19;	/* flags and a short length may be anything */
+			size_t at = k == 18 ? 20 : k + 1;
+
+			memcpy(bad, v->p, v->n);
+			bad[k] = k == 18 ? 0x7f : k == 17 ? 3 : key ? bad[k] ^ 0x20 : bad[k];
+			for (size_t n = 0; n < 20; n++)
+				assert_int_equal(decode(&f, bad, n, i), never || n < at ? 0 : -EPROTO);
+			assert_int_equal(decode(&f, bad, v->n, i), never ? (int)v->n : -EPROTO);
+		}
+		memcpy(bad, v->p, v->n);
+		bad[17] = 0;
+		assert_int_equal(decode(&f, bad, 17, i), 0);
+		assert_int_equal(decode(&f, bad, 18, i), -EPROTO);
+	}
+}
+
+/* What was in the structure before does not show. */
+static void nothing_stays(void **state)
+{
+	for (unsigned int i = 0; i < nvecs; i++) {
+		static struct iw_mpa_frame clean, dirty;
+		const struct vec *v = &vecs[i];
+
+		if (!starts(v, "mpa.") || starts(v, "mpa.neg."))
+			continue;
+		memset(&clean, 0, sizeof(clean));
+		memset(&dirty, 0xff, sizeof(dirty));
+		assert_int_equal(decode(&clean, v->p, v->n, is_reply(v)), decode(&dirty, v->p, v->n, is_reply(v)));
+		assert_memory_equal(&clean, &dirty, sizeof(clean));
+	}
+}
+
+/* MPA-7.1.1-04: R is for Replies. EMPA-9.2-01: without A the other three are 0; each of them has its bit. */
+static void encoded_bits(void **state)
+{
+	static const struct { uint8_t p2p, send, write, read, w1, w2; } c[] = {
+		{ 0, 1, 1, 1, 0x01, 0x02 }, { 1, 0, 0, 0, 0x81, 0x02 }, { 1, 1, 0, 0, 0xc1, 0x02 }, { 1, 0, 1, 0, 0x81, 0x82 },
+		{ 1, 0, 0, 1, 0x81, 0x42 }, { 1, 1, 1, 1, 0xc1, 0xc2 },
+	};
+	uint8_t out[IW_MPA_FRAME_MAX];
+	struct iw_mpa_frame f;
+
+	for (uint8_t k = 0; k < 32; k++) {
+		f = (struct iw_mpa_frame){ .rev = k & 16 ? 2 : 1, .reply = k & 1, .reject = !!(k & 2), .crc = !!(k & 4), .markers = !!(k & 8),
+					   .enhanced = !!(k & 16) };
+		assert_int_equal(iw_mpa_encode(&f, out), k & 16 ? 24 : 20);
+		assert_int_equal(out[16], (k & 3) == 3 ? 0x20 | (k & 4 ? 0x40 : 0) | (k & 8 ? 0x80 : 0) | (k & 16) :
+							 (k & 4 ? 0x40 : 0) | (k & 8 ? 0x80 : 0) | (k & 16));
+		assert_int_equal(out[17], f.rev);
+		assert_int_equal(out[9], k & 1 ? 'p' : 'q');
+	}
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		f = (struct iw_mpa_frame){ .rev = 2, .enhanced = 1, .p2p = c[i].p2p, .rtr_send = c[i].send, .rtr_write = c[i].write,
+					   .rtr_read = c[i].read, .ird = 0x102, .ord = 0x203 };
+		assert_int_equal(iw_mpa_encode(&f, out), 24);
+		assert_true(out[20] == c[i].w1 && out[21] == 2 && out[22] == c[i].w2 && out[23] == 3);
+	}
+}
+
 static void encode_refuses(void **state)
 {
 	static struct iw_mpa_frame f;
@@ -139,8 +209,16 @@ static void encode_refuses(void **state)
 	assert_int_equal(iw_mpa_encode(&f, out), -EINVAL);
 	f = (struct iw_mpa_frame){ .rev = 0 };
 	assert_int_equal(iw_mpa_encode(&f, out), -EINVAL);
+	f = (struct iw_mpa_frame){ .rev = 3 };
+	assert_int_equal(iw_mpa_encode(&f, out), -EINVAL);
 	f = (struct iw_mpa_frame){ .rev = 2, .enhanced = 1, .ird = 0x4000 };
 	assert_int_equal(iw_mpa_encode(&f, out), -EINVAL);
+	f = (struct iw_mpa_frame){ .rev = 2, .enhanced = 1, .ord = 0x4000 };
+	assert_int_equal(iw_mpa_encode(&f, out), -EINVAL);
+	f = (struct iw_mpa_frame){ .rev = 2, .enhanced = 1, .ird = 0x3fff, .ord = 0x3fff };
+	assert_int_equal(iw_mpa_encode(&f, out), 24);
+	f = (struct iw_mpa_frame){ .rev = 2, .ird = 0x4000, .ord = 0x4000 };	/* not sent */
+	assert_int_equal(iw_mpa_encode(&f, out), 20);
 }
 
 static void sizes(void **state)
@@ -191,8 +269,9 @@ static void markers_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frames), cmocka_unit_test(fields), cmocka_unit_test(refused), cmocka_unit_test(encode_refuses),
-		cmocka_unit_test(sizes), cmocka_unit_test(markers_counted),
+		cmocka_unit_test(frames), cmocka_unit_test(fields), cmocka_unit_test(refused), cmocka_unit_test(refused_at_once),
+		cmocka_unit_test(nothing_stays), cmocka_unit_test(encoded_bits), cmocka_unit_test(encode_refuses), cmocka_unit_test(sizes),
+		cmocka_unit_test(markers_counted),
 	};
 	int r;
 
