@@ -149,6 +149,23 @@ static void refused_at_once(void **state)
 	}
 }
 
+/* MPA-7.1.1-05: in revision 1 the bit that is S later is one of the reserved: private data begins at once, however short it is. */
+static void reserved_in_rev1(void **state)
+{
+	uint8_t p[22] = { 0 };
+	struct iw_mpa_frame f;
+
+	memcpy(p, vec_get("mpa.req.r1.c")->p, 20);
+	p[16] |= 0x1f;
+	assert_int_equal(decode(&f, p, 20, false), 20);
+	assert_true(f.rev == 1 && !f.enhanced && f.pd_len == 0);
+	p[19] = 2;
+	p[20] = 0xab;
+	p[21] = 0xcd;
+	assert_int_equal(decode(&f, p, 22, false), 22);
+	assert_true(!f.enhanced && !f.p2p && f.ird == 0 && f.pd_len == 2 && f.pd[0] == 0xab && f.pd[1] == 0xcd);
+}
+
 /* What was in the structure before does not show. */
 static void nothing_stays(void **state)
 {
@@ -270,8 +287,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames), cmocka_unit_test(fields), cmocka_unit_test(refused), cmocka_unit_test(refused_at_once),
-		cmocka_unit_test(nothing_stays), cmocka_unit_test(encoded_bits), cmocka_unit_test(encode_refuses), cmocka_unit_test(sizes),
-		cmocka_unit_test(markers_counted),
+		cmocka_unit_test(reserved_in_rev1), cmocka_unit_test(nothing_stays), cmocka_unit_test(encoded_bits), cmocka_unit_test(encode_refuses),
+		cmocka_unit_test(sizes), cmocka_unit_test(markers_counted),
 	};
 	int r;
 
