@@ -145,6 +145,10 @@ int cm_message(struct client *c, const void *msg, int fd)
 	case IW_CTL_SYNC:
 		ret = cm_sync(c, msg);
 		break;
+	case IW_CTL_INTENT:
+	case IW_CTL_INTENT_END:
+		ret = cm_intent(c, msg);
+		break;
 	case IW_CTL_GETSOCKOPT:
 	case IW_CTL_SETSOCKOPT:
 		ret = ctl_option(c, msg);
@@ -166,5 +170,5 @@ void cm_client_gone(struct client *c)
 	listeners_client_gone(c);
 	plain_client_gone(c);
 	grants_client_gone(c);
-	claims_recheck();	/* its intents are gone with it */
+	intents_client_gone(c);
 }

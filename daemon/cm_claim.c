@@ -10,52 +10,15 @@
 #include "cm_priv.h"
 #include "ipsec.h"
 
-#define STUCK_MS 1000u
-#define POLL_MS 2u	/* intents are counters in shared memory: nobody tells when one ends */
+static struct list table[CM_HASH];	/* claims that met no offer, but an open intent */
 
-static struct list waiting = { &waiting, &waiting };	/* claims that met no offer, but an open intent */
-
-/* ---- intents ---- */
-
-static unsigned int intents_bucket(unsigned int b, pid_t except, bool give_up)
+static struct list *bucket(const struct tuple *t)
 {
-	unsigned int sum = 0;
+	struct list *b = &table[tuple_hash(t) % CM_HASH];
 
-	list_each(n, nxt, &clients) {
-		struct client *c = client_of(n);
-		uint32_t v;
-
-		if (!c->proc || (except && c->pid == except))
-			continue;
-		v = atomic_load_explicit(&c->proc->intent[b], memory_order_relaxed);
-		if (!v || engine_now_ms() >= c->priv->stuck_until)
-			c->priv->stuck[b] = 0;
-		if (v == c->priv->stuck[b])
-			continue;
-		sum++;
-		if (give_up) {
-			c->priv->stuck[b] = v;
-			c->priv->stuck_until = engine_now_ms() + STUCK_MS;
-		}
-	}
-	return sum;
-}
-
-/*
- * Clients with an open intent for dst. except: the process that claims; while it waits for our answer it cannot offer.
- * give_up: a claim waited for them in vain; they count again when their counters have changed, the process offers
- * something, or STUCK_MS has passed, so that a stopped or hostile process delays an accept now and then, not all.
- */
-unsigned int intents_open(const struct iw_addr *dst, pid_t except, bool give_up)
-{
-	static const uint8_t any4[16] = { [10] = 0xff, [11] = 0xff }, any6[16];
-	unsigned int sum = intents_bucket(iw_addr_hash(dst->ip, dst->port) % IW_INTENTS, except, give_up);
-
-	if (addr_is_local(dst->ip)) {	/* connect to the unspecified address means this host */
-		sum += intents_bucket(iw_addr_hash(any4, dst->port) % IW_INTENTS, except, give_up);
-		sum += intents_bucket(iw_addr_hash(any6, dst->port) % IW_INTENTS, except, give_up);
-	}
-	return sum;
+	if (!b->next)
+		list_init(b);
+	return b;
 }
 
 /* ---- the question ---- */
@@ -66,8 +29,8 @@ void claim_cancel(struct claim *cl)
 		return;
 	cl->waiting = false;
 	list_del(&cl->node);
+	list_del(&cl->hash);
 	timer_stop(&cl->timer);
-	timer_stop(&cl->poll);
 }
 
 static void claim_no(struct claim *cl, enum iw_reason reason)
@@ -81,36 +44,26 @@ static void claim_late(struct timer *t)
 {
 	struct claim *cl = container_of(t, struct claim, timer);
 
-	if (cl->poll.due)	/* it waited for intents, not for a COMMIT */
-		intents_open(&cl->t.peer, cl->pid, true);
+	if (!list_empty(&cl->hash))	/* it waited for intents, not for a COMMIT */
+		intents_set_aside(&cl->t.peer, cl->pid);
 	claim_no(cl, IW_REASON_TIMEOUT);
 }
 
-static void claim_poll(struct timer *t)
+static void claim_wait(struct claim *cl, struct list *head, bool intents)
 {
-	struct claim *cl = container_of(t, struct claim, poll);
-
-	if (!intents_open(&cl->t.peer, cl->pid, false))
-		claim_no(cl, IW_REASON_TUPLE_UNKNOWN);
-	else
-		timer_start(t, POLL_MS, claim_poll);
-}
-
-static void claim_wait(struct claim *cl, struct list *head)
-{
-	list_del(&cl->node);
 	list_add_tail(head, &cl->node);
-	timer_stop(&cl->poll);
-	if (head == &waiting)
-		timer_start(&cl->poll, POLL_MS, claim_poll);
+	if (intents)
+		list_add_tail(bucket(&cl->t), &cl->hash);
 }
 
-/* Answer if it can be answered, else wait at the right place. */
-static void claim_look(struct claim *cl)
+void claim_look(struct claim *cl)
 {
 	enum iw_reason reason = refused_find(&cl->t);
 	struct offer *o = offer_find(&cl->t);
+	struct list *intents;
 
+	list_del(&cl->node);
+	list_del(&cl->hash);
 	if (reason) {
 		claim_cancel(cl);
 		if (reason == IW_REASON_UNCLAIMED)	/* so it does claim, only late: new connections may try again */
@@ -120,9 +73,9 @@ static void claim_look(struct claim *cl)
 		claim_cancel(cl);
 		cl->fn(cl, o, IW_REASON_ACCELERATED);
 	} else if (o) {
-		claim_wait(cl, &o->claims);
-	} else if (intents_open(&cl->t.peer, cl->pid, false)) {
-		claim_wait(cl, &waiting);
+		claim_wait(cl, &o->claims, false);
+	} else if ((intents = intent_claims(&cl->t.peer, cl->pid))) {
+		claim_wait(cl, intents, true);
 	} else {
 		claim_no(cl, IW_REASON_TUPLE_UNKNOWN);
 	}
@@ -131,6 +84,7 @@ static void claim_look(struct claim *cl)
 void claim_ask(struct claim *cl, unsigned int wait_ms)
 {
 	list_init(&cl->node);
+	list_init(&cl->hash);
 	cl->waiting = true;
 	timer_start(&cl->timer, wait_ms, claim_late);
 	claim_look(cl);
@@ -158,22 +112,13 @@ void claims_settle(struct offer *o, enum iw_reason reason)
 	}
 }
 
-void claims_recheck(void)
+void claims_offered(const struct tuple *t)
 {
-	struct list claims;
+	list_each(n, nxt, bucket(t)) {
+		struct claim *cl = list_entry(n, struct claim, hash);
 
-	list_init(&claims);
-	while (!list_empty(&waiting)) {
-		struct list *n = waiting.next;
-
-		list_del(n);
-		list_add_tail(&claims, n);
-	}
-	while (!list_empty(&claims)) {
-		struct claim *cl = list_entry(claims.next, struct claim, node);
-
-		list_del(&cl->node);
-		claim_look(cl);
+		if (tuple_same(&cl->t, t))
+			claim_look(cl);		/* it waits for the offer now */
 	}
 }
 

@@ -154,7 +154,7 @@ int cm_offer(struct client *c, const struct iw_ctl_conn *m, int fd)
 	list_init(&o->hash);
 	list_init(&o->node);
 	list_init(&o->claims);
-	c->priv->stuck_until = 0;
+	intents_client_moves(c);
 	o->tcp = fd;
 	o->fd = m->fd;
 	o->conn_id = m->conn_id;
@@ -166,7 +166,7 @@ int cm_offer(struct client *c, const struct iw_ctl_conn *m, int fd)
 	}
 	list_add_tail(&all, &o->all);
 	list_add_tail(bucket(&o->t), &o->hash);
-	claims_recheck();
+	claims_offered(&o->t);
 	o->ask.type = IW_SM_LOOKUP;
 	o->ask.a = o->t.peer;
 	memcpy(o->ask.src, o->t.local.ip, 16);

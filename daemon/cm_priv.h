@@ -23,13 +23,17 @@ struct client_priv {
 	struct list plain;
 	struct list grants;
 	unsigned int nreqs, nlisteners, nplain, ngrants;
-	uint32_t stuck[IW_INTENTS];	/* counts that a claim waited for in vain: not waited for again until they change */
-	uint64_t stuck_until;
+	struct list fresh, intents;	/* cm_intent.c */
+	bool set_aside;
 };
 extern struct list clients;
 static inline struct client *client_of(struct list *node)
 {
 	return list_entry(node, struct client_priv, node)->self;
+}
+static inline struct client *client_of_fresh(struct list *node)
+{
+	return list_entry(node, struct client_priv, fresh)->self;
 }
 
 /* A request that waits for its answer. Lives in the object that works on it. */
@@ -150,21 +154,40 @@ void offers_listener_gone(uint16_t port);
 /* ---- claims (cm_claim.c) ---- */
 /* One question "is this connection offered?" at the client's side, from a local server or another daemon. */
 struct claim {
-	struct list node;		/* in offer.claims or the list of those that wait for an intent */
+	struct list node;		/* in offer.claims or those of an intent */
+	struct list hash;		/* by tuple, while it waits for intents */
 	struct tuple t;			/* as the client sees it */
-	struct timer timer, poll;
+	struct timer timer;
 	void (*fn)(struct claim *cl, struct offer *o, enum iw_reason reason);	/* o: HELD; NULL: no, with reason */
 	pid_t pid;			/* the process that claims, 0: on another host */
 	bool waiting;
 };
+/* Answer if it can be answered, else wait at the right place. */
+void claim_look(struct claim *cl);
 /* fn may be called before this returns. wait_ms bounds the wait. */
 void claim_ask(struct claim *cl, unsigned int wait_ms);
 void claim_cancel(struct claim *cl);
-/* An offer changed: its claims look again; with o NULL, those that wait for an intent do. */
+/* An offer changed: its claims look again. */
 void claims_settle(struct offer *o, enum iw_reason reason);
-void claims_recheck(void);
+/* An offer came: claims of its connection that wait for intents look again. */
+void claims_offered(const struct tuple *t);
 int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd);	/* takes fd */
-unsigned int intents_open(const struct iw_addr *dst, pid_t except, bool give_up);
+
+/* ---- intents (cm_intent.c) ---- */
+void intents_client_new(struct client *c);
+void intents_client_gone(struct client *c);
+void intents_client_moves(struct client *c);		/* it made an offer */
+int cm_intent(struct client *c, const struct iw_ctl_id *m);
+/*
+ * Where a claim waits for the end of an open intent for dst, or NULL: there is none. except: the process that claims; while it waits for our
+ * answer it cannot offer.
+ */
+struct list *intent_claims(const struct iw_addr *dst, pid_t except);
+/*
+ * A claim waited for them in vain. They count again when one more is raised there or the process offers something, so that a stopped or hostile
+ * process delays an accept now and then, not all.
+ */
+void intents_set_aside(const struct iw_addr *dst, pid_t except);
 
 int ctl_option(struct client *c, const struct iw_ctl_opt *m);	/* ctl_opt.c */
 

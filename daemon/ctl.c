@@ -220,7 +220,7 @@ static int proc_page(struct client *c)
 		goto fail;
 	c->proc = p;
 	c->proc->magic = IW_PROC_MAGIC;
-	c->proc->version = 1;
+	c->proc->version = 2;
 	return fd;
 fail:
 	close(fd);
@@ -251,6 +251,7 @@ static int hello(struct conn_client *cc, const struct iw_ctl_hello *h)
 		return 0;
 	}
 	cc->hello = true;
+	intents_client_new(&cc->c);
 	iw_ctl_init(&m, IW_CTL_HELLO_ACK, h->h.seq);
 	m.answer_ms = conf.answer_timeout;
 	m.generation = daemon_generation();
@@ -380,6 +381,8 @@ static void client_new(int fd)
 	list_init(&cc->p.listeners);
 	list_init(&cc->p.plain);
 	list_init(&cc->p.grants);
+	list_init(&cc->p.fresh);
+	list_init(&cc->p.intents);
 	list_add_tail(&clients, &cc->p.node);
 	nclients++;
 	client_recv(cc);

@@ -523,18 +523,37 @@ void iw_ctl_forked_child(void)
 
 _Atomic uint32_t *iw_intent_raise(const struct iw_addr *dst)
 {
+	uint32_t b = iw_addr_hash(dst->ip, dst->port) % IW_INTENTS;
 	struct iw_proc *p = atomic_load(&proc_page);
-	_Atomic uint32_t *n;
+	struct iw_ctl_id m;
+	struct iw_ctl_ack a;
 
 	if (!p)
 		return NULL;
-	n = &p->intent[iw_addr_hash(dst->ip, dst->port) % IW_INTENTS];
-	atomic_fetch_add(n, 1);
-	return n;
+	atomic_fetch_add(&p->intent[b], 1);
+	if (atomic_load(&p->watch[b]) & IW_WATCH_LISTED)
+		return &p->intent[b];
+	iw_ctl_init(&m, IW_CTL_INTENT, 0);
+	m.id = b;
+	iw_rpc(&m, -1, &a, sizeof(a), NULL);
+	return &p->intent[b];	/* of a daemon that was lost over it: the offer goes to the next one, which is not waited for */
 }
 
+/* Pages stay mapped, so that of a daemon that is gone does no harm. */
 void iw_intent_lower(_Atomic uint32_t *n)
 {
-	if (n)
-		atomic_fetch_sub(n, 1);
+	struct iw_proc *p = atomic_load(&proc_page);
+	struct iw_ctl_id m;
+	uintptr_t b;
+
+	if (!n || atomic_fetch_sub(n, 1) != 1 || !p)
+		return;
+	b = ((uintptr_t)n - (uintptr_t)p->intent) / sizeof(*n);
+	if (b >= IW_INTENTS || !(atomic_load(&p->watch[b]) & IW_WATCH_END))
+		return;
+	if (!(atomic_fetch_and(&p->watch[b], (uint8_t)~IW_WATCH_END) & IW_WATCH_END))
+		return;		/* another thread says it */
+	iw_ctl_init(&m, IW_CTL_INTENT_END, 0);
+	m.id = b;
+	iw_tell_flags(&m, -1, IW_TELL_MUST);
 }

@@ -29,6 +29,8 @@ static const struct ctl_type {
 	[IW_CTL_GETSOCKOPT] = { "GETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
 	[IW_CTL_SETSOCKOPT] = { "SETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
 	[IW_CTL_SYNC] = { "SYNC", sizeof(struct iw_ctl_hdr), 0, 0 },
+	[IW_CTL_INTENT] = { "INTENT", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_INTENT_END] = { "INTENT_END", sizeof(struct iw_ctl_id), 0, 0 },
 	[IW_CTL_HELLO_ACK] = { "HELLO_ACK", sizeof(struct iw_ctl_hello_ack), TO_LIB, 2 },
 	[IW_CTL_ACK] = { "ACK", sizeof(struct iw_ctl_ack), TO_LIB, 0 },
 	[IW_CTL_STREAM] = { "STREAM", sizeof(struct iw_ctl_stream), TO_LIB, 2 },
@@ -140,6 +142,9 @@ static int check_body(const void *msg)
 		return check_conn(msg);
 	case IW_CTL_ABANDON:
 		return ((const struct iw_ctl_id *)msg)->reason < IW_REASON_MAX ? 0 : -EPROTO;
+	case IW_CTL_INTENT:
+	case IW_CTL_INTENT_END:
+		return ((const struct iw_ctl_id *)msg)->id < IW_INTENTS ? 0 : -EPROTO;
 	case IW_CTL_GETSOCKOPT:
 	case IW_CTL_SETSOCKOPT:
 	case IW_CTL_OPT:

@@ -17,7 +17,7 @@
 #include "page.h"
 
 #define IW_CTL_MAGIC	0x49574331u	/* "IWC1" */
-#define IW_CTL_VERSION	1
+#define IW_CTL_VERSION	2
 #define IW_CTL_MAX	512u		/* octets of the longest message */
 #define IW_CTL_SOCK	"ctl.sock"
 
@@ -37,6 +37,8 @@ enum iw_ctl_type {
 	IW_CTL_GETSOCKOPT,	/* -> OPT */
 	IW_CTL_SETSOCKOPT,	/* -> OPT */
 	IW_CTL_SYNC,		/* -> ACK: everything said before on this connection has been done */
+	IW_CTL_INTENT,		/* id = bucket: an intent was raised that the daemon would not look at -> ACK: connect() may begin */
+	IW_CTL_INTENT_END,	/* id = bucket: its count fell to 0, which the daemon waits for. No reply */
 	/* daemon to library */
 	IW_CTL_HELLO_ACK = 64,
 	IW_CTL_ACK,
@@ -83,9 +85,9 @@ struct iw_ctl_conn {		/* OFFER, CLAIM, PLAIN */
 #define IW_CONN_CLIENT		1u	/* connect side (else accept side) */
 #define IW_CONN_ESTABLISHED	2u	/* OFFER: the connect has returned already */
 
-struct iw_ctl_id {		/* COMMIT, ABANDON, UNLISTEN, CLOSED */
+struct iw_ctl_id {		/* COMMIT, ABANDON, UNLISTEN, CLOSED, INTENT, INTENT_END */
 	struct iw_ctl_hdr h;
-	uint64_t id;		/* stream_id; UNLISTEN: cookie; CLOSED: conn_id */
+	uint64_t id;		/* stream_id; UNLISTEN: cookie; CLOSED: conn_id; INTENT*: bucket */
 	uint32_t reason;	/* ABANDON: enum iw_reason or 0 when the connect failed */
 	int32_t fd;		/* COMMIT: the fd number in the application, for display */
 };

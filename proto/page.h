@@ -97,7 +97,12 @@ struct iw_proc {
 	/* By the daemon: seq of a CLAIM whose connection may become MPA, at seq % IW_PROMISES, before anything of it begins. Should the answer
 	 * never come, such a connection cannot be plain TCP any more. */
 	_Atomic uint32_t promised[IW_PROMISES];
+	/* IW_WATCH_* of each bucket. The library looks at it after it changed the count, the daemon at the count after it changed this
+	 * (sequentially consistent on both sides): one of the two sees the other. tests/intent.pml. */
+	_Atomic uint8_t watch[IW_INTENTS];
 };
+#define IW_WATCH_LISTED	1u	/* by the daemon: it looks at the count when a claim comes; if not, a library that raises it says INTENT */
+#define IW_WATCH_END	2u	/* by the daemon: say INTENT_END when the count falls to 0. Taken away by the library that does */
 static_assert(sizeof(struct iw_proc) <= IW_PAGE_SIZE, "iw_proc");
 
 /* ---- the page of peers: written by the daemon, mapped read-only by every library ---- */

@@ -269,7 +269,7 @@ static void intent_is_awaited(void **state)
 	pair(&c, &s);
 	start = now_ms();
 	plain(lib_conn(&w.server, IW_CTL_CLAIM, s), IW_REASON_TIMEOUT);
-	assert_true(now_ms() - start >= 19);
+	assert_true(now_ms() - start >= 190);
 	close(c);
 	close(s);
 	/* nothing changed in that process: the next accept does not wait for it */
@@ -300,6 +300,168 @@ static void intent_is_awaited(void **state)
 	close(s);
 	close(go);
 	waitpid(pid, NULL, 0);
+}
+
+/* A library of another process that does as it is told: 'r' raises an intent and 'l' lowers it as the protocol has it, 'R' and 'L' silently. */
+struct other { pid_t pid; int say, hear; };
+
+static void other_raise(struct lib *l, unsigned int b, bool tell)
+{
+	struct iw_ctl_id m;
+	struct iw_ctl_ack a;
+	int none[2];
+
+	atomic_fetch_add(&l->proc->intent[b], 1);
+	if (!tell || atomic_load(&l->proc->watch[b]) & IW_WATCH_LISTED)
+		return;
+	iw_ctl_init(&m, IW_CTL_INTENT, 0);
+	m.id = b;
+	lib_tell(l, &m, -1);
+	lib_reply(l, l->seq, &a, IW_CTL_ACK, none);
+}
+
+static void other_lower(struct lib *l, unsigned int b, bool tell)
+{
+	struct iw_ctl_id m;
+
+	if (atomic_fetch_sub(&l->proc->intent[b], 1) != 1 || !tell)
+		return;
+	if (!(atomic_fetch_and(&l->proc->watch[b], (uint8_t)~IW_WATCH_END) & IW_WATCH_END))
+		return;
+	iw_ctl_init(&m, IW_CTL_INTENT_END, 0);
+	m.id = b;
+	lib_tell(l, &m, -1);
+}
+
+static void other_run(int in, int out)
+{
+	struct lib l = lib_new();
+	char c;
+
+	while (read(in, &c, 1) == 1) {
+		unsigned int b = intent_bucket();
+
+		if (c == 'r' || c == 'R')
+			other_raise(&l, b, c == 'r');
+		else if (c == 'l' || c == 'L')
+			other_lower(&l, b, c == 'l');
+		c = (char)('0' + atomic_load(&l.proc->watch[b]));
+		if (write(out, &c, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static struct other other_new(void)
+{
+	int to[2], from[2];
+	struct other o;
+
+	assert_int_equal(pipe(to), 0);
+	assert_int_equal(pipe(from), 0);
+	o.pid = fork();
+	if (!o.pid) {
+		close(to[1]);
+		close(from[0]);
+		other_run(to[0], from[1]);
+	}
+	close(to[0]);
+	close(from[1]);
+	o.say = to[1];
+	o.hear = from[0];
+	return o;
+}
+
+/* What the daemon has marked in its page afterwards. */
+static unsigned int other_does(struct other *o, char c)
+{
+	assert_int_equal(write(o->say, &c, 1), 1);
+	assert_int_equal(read(o->hear, &c, 1), 1);
+	return (unsigned int)(c - '0');
+}
+
+static void other_free(struct other *o)
+{
+	close(o->say);
+	close(o->hear);
+	waitpid(o->pid, NULL, 0);
+}
+
+/* A claim on its way; the daemon has looked at it. */
+static void claim_begun(int pair_fds[2])
+{
+	pair(&pair_fds[0], &pair_fds[1]);
+	lib_conn_tell(&w.server, IW_CTL_CLAIM, pair_fds[1]);
+	lib_sync(&w.client);
+}
+
+static void claim_ended(int pair_fds[2], enum iw_reason reason)
+{
+	plain(lib_answer(&w.server), reason);
+	close(pair_fds[0]);
+	close(pair_fds[1]);
+}
+
+/* The end of an intent is told, and nothing else: nobody looks at the counters while a claim waits. */
+static void intent_end_is_told(void **state)
+{
+	struct other o = other_new();
+	int p[2];
+
+	assert_int_equal(other_does(&o, 'r'), IW_WATCH_LISTED);	/* new processes need say nothing */
+	claim_begun(p);
+	while (!(other_does(&o, '?') & IW_WATCH_END))
+		;
+	assert_int_equal(other_does(&o, 'l') & IW_WATCH_END, 0);
+	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
+
+	other_does(&o, 'r');
+	claim_begun(p);
+	while (!(other_does(&o, '?') & IW_WATCH_END))
+		;
+	other_does(&o, 'L');
+	claim_ended(p, IW_REASON_TIMEOUT);
+	other_free(&o);
+
+	/* the end of the process is one, too */
+	o = other_new();
+	other_does(&o, 'r');
+	claim_begun(p);
+	while (!(other_does(&o, '?') & IW_WATCH_END))
+		;
+	other_free(&o);
+	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
+}
+
+/* A process without intents is not looked at for ever; when it raises one it says so, and is. */
+static void idle_processes_are_not_looked_at(void **state)
+{
+	struct other o = other_new();
+	unsigned int n = 0;
+	int p[2];
+
+	other_does(&o, 'r');
+	other_does(&o, 'l');
+	while (other_does(&o, '?') & IW_WATCH_LISTED) {
+		assert_in_range(n++, 0, 20);
+		claim_begun(p);
+		claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
+	}
+	other_does(&o, 'R');
+	claim_begun(p);
+	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
+	other_does(&o, 'L');
+	assert_int_equal(other_does(&o, 'r'), IW_WATCH_LISTED);
+	claim_begun(p);
+	claim_ended(p, IW_REASON_TIMEOUT);
+	/* waited for in vain: not again, until it says that there is another */
+	assert_int_equal(other_does(&o, '?') & IW_WATCH_LISTED, 0);
+	claim_begun(p);
+	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
+	assert_int_equal(other_does(&o, 'r') & IW_WATCH_LISTED, IW_WATCH_LISTED);
+	claim_begun(p);
+	claim_ended(p, IW_REASON_TIMEOUT);
+	other_free(&o);
 }
 
 static void claim_never_comes(void **state)
@@ -522,12 +684,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(joined), T(prepare), T(listeners_of_the_dead), T(answer_is_final), T(claim_waits_for_commit), T(abandoned),
-		T(client_dies_before_commit), T(client_dies_after_commit), T(intent_is_awaited), T(claim_never_comes),
+		T(client_dies_before_commit), T(client_dies_after_commit), T(intent_is_awaited), T(intent_end_is_told),
+		T(idle_processes_are_not_looked_at), T(claim_never_comes),
 		T(server_speaks_without_claim), T(listener_goes_away), T(offered_twice), T(not_a_stream), T(other_namespace),
 		T(options), T(plain_pages), T(open_by_carrier),
 	};
 
 	own_net();
+	d.option = "answer_timeout=200";	/* on a busy machine nothing that is not about it shall run into it */
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, daemon_start, daemon_stop);
 }

@@ -37,6 +37,7 @@ static struct {
 	char dir[64], log[80];
 	pid_t pid;
 	uint16_t port;
+	const char *option;	/* one more for it */
 } d;
 
 static inline uint64_t now_ms(void)
@@ -110,7 +111,7 @@ static inline int daemon_start(void **state)
 		dup2(log, 2);
 		setenv("NOTIFY_SOCKET", env, 1);
 		execl(path, path, "-r", d.dir, "-o", port, "-o", "trust_high_port=yes", "-o", "claim_timeout=100", "-o", "startup_timeout=500",
-		      "-l", "debug", (char *)NULL);
+		      "-o", d.option ? d.option : "claim_timeout=100", "-l", "debug", (char *)NULL);
 		_exit(127);
 	}
 	while (!strstr(buf, "READY=1")) {
