@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Terminate Messages: which of their parts are there, by every combination of bits and at every length, and what their codes are called. */
+/* Terminate Messages: their parts by every combination of bits and at every length, what is quoted, and what codes are called. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ static void parts(void **state)
 
 	for (unsigned int k = 0; k < 16; k++) {
 		bool m = k & 1, d = k & 2, r = k & 4, tagged = k & 8;
-		size_t len_end = m || d ? 6 : 4, ddp_len = tagged ? 14 : 18, ddp_end = len_end + (d ? ddp_len : 0), end = ddp_end + (r ? 28 : 0);
+		size_t len_end = m || d ? 6 : 4, ddp_len = tagged ? 14 : 18, ddp_end = len_end + (d ? ddp_len : 0);
+		size_t end = ddp_end + (r ? 28 : 0);
 
 		for (unsigned int i = 0; i < sizeof(p); i++)
 			p[i] = (uint8_t)(i + 1);
@@ -177,6 +178,7 @@ static void quoted(void **state)
 		struct iw_term t;
 		size_t n;
 
+		memset(out, 0xee, sizeof(out));
 		iw_term_set(&t, c[i / 4].e, &q);
 		n = iw_term_encode(&t, out);
 		assert_int_equal(n, sizes[tagged][mdr]);
@@ -190,7 +192,10 @@ static void quoted(void **state)
 		}
 		if (mdr & 1)
 			assert_memory_equal(out + n - 28, req, 28);
-		iw_term_set(&t, c[i / 4].e, NULL);	/* nothing to quote */
+		q.ddp = NULL;		/* nothing to quote, or its header is not whole */
+		iw_term_set(&t, c[i / 4].e, &q);
+		assert_int_equal(iw_term_encode(&t, out), 4);
+		iw_term_set(&t, c[i / 4].e, NULL);
 		assert_int_equal(iw_term_encode(&t, out), 4);
 	}
 }
