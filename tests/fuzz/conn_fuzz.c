@@ -25,6 +25,7 @@ static struct {
 	struct rnic_mr *mr;
 	uint8_t mode;
 	bool requested, established, closed;
+	unsigned int outstanding;	/* work requests: each completes once, before the end is told */
 	uint8_t out[1 << 16];
 	size_t nout;
 } z;
@@ -58,12 +59,14 @@ static void on_established(void *ctx, const struct iw_mpa_frame *f)
 	must(p->tx_markers == f->markers && p->rx_markers == !!(z.mode & MARKERS));
 	z.established = true;
 	must(!iw_qp_post_send(rnic_qp_state(conn_qp(z.c)), &wr));
+	z.outstanding++;
 	conn_kick(z.c);
 }
 
 static void on_complete(void *ctx, const struct iw_cqe *cqe)
 {
-	must(z.c);
+	must(z.c && z.outstanding);
+	z.outstanding--;
 }
 
 static void on_event(void *ctx, enum iw_qp_event ev)
@@ -74,6 +77,7 @@ static void on_event(void *ctx, enum iw_qp_event ev)
 
 static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 {
+	must(!z.outstanding);
 	must(!z.closed && (!reject || (err == ECONNREFUSED && reject->reject)));
 	z.closed = true;
 	rnic_mr_dereg(z.mr);
@@ -90,8 +94,11 @@ static void setup(int fd)
 
 	must(!conn_create(fd, pd, &ops, NULL, &z.c));
 	must(!rnic_mr_reg_stag(pd, conn_qp(z.c), memory, LEN, 0x1000, 63, 0x5a17c301, &z.mr));
-	for (uint64_t i = 0; i < 4; i++)
+	for (z.outstanding = 0; z.outstanding < 4; z.outstanding++) {
+		uint64_t i = z.outstanding;
+
 		must(!iw_qp_post_recv(rnic_qp_state(conn_qp(z.c)), i, &(struct iw_sge){ .stag = 0x5a17c301, .to = 0x1000 + i * 64, .len = 64 }));
+	}
 	must(!(z.mode & INITIATOR ? conn_initiate(z.c, hello, sizeof(hello)) : conn_respond(z.c)));
 }
 
