@@ -146,6 +146,81 @@ static void private_data(void **state)
 	assert_int_equal(iw_sm_pd_decode(&back, out, IW_SM_PD_LEN), -EPROTO);
 }
 
+/* What goes over the wire is for other versions to read: every octet of it has its place. */
+static void private_octets(void **state)
+{
+	static const uint8_t want[IW_SM_PD_LEN] = { 'I', 'W', 'C', 'M', 1, 3, 0x01, 0x02, 0x03, 0x04, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8 };
+	struct iw_sm_pd pd = { .ver_lo = 1, .ver_hi = 3, .bufs = 0x102, .buf_size = 0x304, .generation = UINT64_C(0x0102030405060708) };
+	uint8_t out[IW_SM_PD_LEN], rej[IW_SM_REJECT_LEN];
+
+	memset(out, 0xee, sizeof(out));
+	iw_sm_pd_encode(&pd, out);
+	assert_memory_equal(out, want, sizeof(want));
+	memset(rej, 0xee, sizeof(rej));
+	iw_sm_reject_encode(IW_REASON_PEER_REFUSED, rej);
+	assert_memory_equal(rej, "IWCM\1\1\0\0\0\0\0", 11);
+	assert_int_equal(rej[11], IW_REASON_PEER_REFUSED);
+	rej[10] = 1;		/* a reason beyond one octet is not ours */
+	assert_int_equal(iw_sm_reject_decode(rej, sizeof(rej)), -EPROTO);
+	rej[10] = 0;
+	rej[0] = 'X';
+	assert_int_equal(iw_sm_reject_decode(rej, sizeof(rej)), -EPROTO);
+}
+
+/* Versions from..to with ours among them; as many and as large buffers as can be served. */
+static void private_limits(void **state)
+{
+	static const struct { uint8_t lo, hi; uint16_t bufs, size; int ret; } c[] = {
+		{ 1, 1, 16, IW_SM_MAX, 0 }, { 1, 1, 1024, UINT16_MAX, 0 }, { 0, 255, 16, IW_SM_MAX, 0 },
+		{ 1, 1, 15, IW_SM_MAX, -EPROTO }, { 1, 1, 1025, IW_SM_MAX, -EPROTO }, { 1, 1, 16, IW_SM_MAX - 1, -EPROTO },
+		{ 1, 0, 16, IW_SM_MAX, -EPROTO }, { 2, 1, 16, IW_SM_MAX, -EPROTO }, { 0, 0, 16, IW_SM_MAX, -EPROTONOSUPPORT },
+		{ 2, 3, 16, IW_SM_MAX, -EPROTONOSUPPORT },
+	};
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct iw_sm_pd pd = { .ver_lo = c[i].lo, .ver_hi = c[i].hi, .bufs = c[i].bufs, .buf_size = c[i].size }, back;
+		uint8_t out[IW_SM_PD_LEN];
+
+		iw_sm_pd_encode(&pd, out);
+		assert_int_equal(iw_sm_pd_decode(&back, out, sizeof(out)), c[i].ret);
+	}
+}
+
+static void names(void **state)
+{
+	static const char *const want[] = { "HELLO", "LOOKUP", "CLAIM", "PING", "ANSWER", "LISTENER", "CONFIRM", "ACK" };
+
+	for (size_t i = 0; i < sizeof(types); i++)
+		assert_string_equal(iw_sm_name(types[i]), want[i]);
+	for (unsigned int t = 0; t < 300; t++)
+		if (!memchr(types, (int)t, sizeof(types)) || t > 255)
+			assert_string_equal(iw_sm_name(t), "unknown");
+}
+
+/* Which addresses an endpoint of TCP can have. */
+static void addresses(void **state)
+{
+	static const struct { uint8_t ip[16]; bool good; } c[] = {
+		{ { [10] = 0xff, [11] = 0xff, [12] = 1 }, true }, { { [10] = 0xff, [11] = 0xff, [12] = 223, 255, 255, 255 }, true },
+		{ { [10] = 0xff, [11] = 0xff, [12] = 0, 1, 1, 1 }, false }, { { [10] = 0xff, [11] = 0xff, [12] = 224 }, false },
+		{ { [10] = 0xff, [11] = 0xff, [12] = 255, 255, 255, 255 }, false }, { { [15] = 1 }, true }, { { 0 }, false },
+		{ { 0xff, 2, [15] = 1 }, false }, { { 0xfe, 0x80, [15] = 1 }, true }, { { 0x20, 1, 0xd, 0xb8 }, true },
+	};
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++)
+		for (int second = 0; second < 2; second++) {
+			struct iw_sm m = sample(IW_SM_CLAIM), back;
+			uint8_t out[IW_SM_MAX];
+			int len;
+
+			memcpy(second ? m.b.ip : m.a.ip, c[i].ip, 16);
+			len = iw_sm_encode(&m, out);
+			assert_int_equal(iw_sm_decode(&back, out, (size_t)len, true), c[i].good ? 0 : -EPROTO);
+			if (c[i].good)
+				assert_int_equal((second ? back.b : back.a).family, c[i].ip[10] == 0xff ? AF_INET : AF_INET6);
+		}
+}
+
 static void reject_data(void **state)
 {
 	uint8_t out[IW_SM_REJECT_LEN];
@@ -188,7 +263,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exact_octets), cmocka_unit_test(round_trip), cmocka_unit_test(one_octet_wrong),
-		cmocka_unit_test(bad_values), cmocka_unit_test(private_data), cmocka_unit_test(reject_data),
+		cmocka_unit_test(bad_values), cmocka_unit_test(private_data), cmocka_unit_test(private_octets),
+		cmocka_unit_test(private_limits), cmocka_unit_test(names), cmocka_unit_test(addresses), cmocka_unit_test(reject_data),
 		cmocka_unit_test(random_octets),
 	};
 
