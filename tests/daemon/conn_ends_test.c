@@ -253,6 +253,25 @@ static bool all_gone(void *arg)
 	return !conn_count();
 }
 
+static bool received(void *arg)
+{
+	return z.recvs;
+}
+
+/* RDMAP-5.5-R18: the peer does not read, so a Read of its own waits for its Response. The Send behind it is delivered all the same. */
+static void delivered_while_stalled(void **state)
+{
+	up_with_sends();
+	conn_kick(z.c);
+	run_rounds(50);
+	assert_true(z.ok < 20);
+	say_vec("fpdu.rreq.zero");
+	say_vec("fpdu.send.5");
+	run_until(received, NULL);
+	assert_memory_equal(mem, "hello", 5);
+	assert_int_equal(conn_stat(z.c)->tx_rresp, 0);
+}
+
 /* A peer that never reads cannot hold a Terminate, and us, for ever (R31). */
 static void terminate_never_leaves(void **state)
 {
@@ -441,7 +460,7 @@ static void half_closed_by_us(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(ulpdus_fill_the_emss), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves),
+		T(ulpdus_fill_the_emss), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves), T(delivered_while_stalled),
 		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us), T(peer_closes_its_half),
 		T(close_waits_for_reads), T(fin_instead_of_response), T(startup_fails),
 		T(segments_begin_with_fpdus),	/* last: it goes into a network namespace of its own */

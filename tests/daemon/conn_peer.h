@@ -22,7 +22,7 @@ static struct {
 	bool unusable;				/* what the peer says is of no use */
 	bool close_on_eof;
 	int err;
-	unsigned int ok, flushed, terms;
+	unsigned int ok, flushed, terms, recvs;
 	struct iw_term term;
 } z;
 static struct rnic_pd *pd;
@@ -72,6 +72,7 @@ static void on_established(void *ctx, const struct iw_mpa_frame *f)
 
 static void on_complete(void *ctx, const struct iw_cqe *c)
 {
+	z.recvs += c->op == IW_WR_RECV && c->status == IW_WC_OK;
 	if (c->status == IW_WC_OK)
 		z.ok++;
 	else

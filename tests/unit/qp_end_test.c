@@ -144,6 +144,33 @@ static void bad_atomic_responses(void **state)
 	}
 }
 
+/* Two Atomics in flight: their Responses come in the order of the Requests, or it ends (EXT-5.2.2-03). */
+static void swapped_atomic_responses(void **state)
+{
+	static const struct { uint32_t rid, msn; uint8_t layer, code; } c[] = {
+		{ 2, 1, 0, 0xff },	/* the second's answer in the place of the first */
+		{ 1, 2, 1, 3 },		/* a place that is not due yet */
+		{ 2, 2, 1, 3 },
+		{ 1, 3, 1, 2 },		/* and one that there is no buffer for */
+	};
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct iw_wr add = { .op = IW_WR_FETCHADD, .rstag = BMEM };
+		uint8_t out[128], resp[12] = { 0 };
+		struct pair t;
+
+		pair_new(&t, no_crc(), no_crc());
+		post(t.a, &add);
+		post(t.a, &add);
+		end_drain(t.a, NULL, 0);
+		iw_put32(resp, c[i].rid);
+		end_feed(t.a, out, untagged(out, IW_OP_ATOMIC_RESP, true, 3, c[i].msn, 0, resp, 12));
+		expect_term(t.a, c[i].layer, 2, c[i].code);
+		assert_true(t.a->ncq == 2 && t.a->cq[0].status == IW_WC_FLUSH && t.a->cq[1].status == IW_WC_FLUSH);
+		pair_free(&t);
+	}
+}
+
 /* ---- ends ---- */
 static void local_errors(void **state)
 {
@@ -488,7 +515,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces), cmocka_unit_test(bad_read_responses), cmocka_unit_test(response_rules),
-		cmocka_unit_test(bad_atomic_responses), cmocka_unit_test(local_errors), cmocka_unit_test(revoked_half_way),
+		cmocka_unit_test(bad_atomic_responses), cmocka_unit_test(swapped_atomic_responses), cmocka_unit_test(local_errors), cmocka_unit_test(revoked_half_way),
 		cmocka_unit_test(terminate_first), cmocka_unit_test(terminate_received), cmocka_unit_test(fin),
 		cmocka_unit_test(lost), cmocka_unit_test(over), cmocka_unit_test(invalidate), cmocka_unit_test(siw_terminates),
 		cmocka_unit_test(end_in_callback), cmocka_unit_test(recv_buffer_gone),
