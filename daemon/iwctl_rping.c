@@ -441,6 +441,7 @@ int rping_main(int argc, char **argv)
 	if (!consistent(client, sized))
 		goto usage;
 	conf_default(&conf);
+	prm_strict = false;	/* all of it is this user's own */
 	if (client)
 		conf.startup_timeout = opts.timeout * 1000;
 	if (client && conf.close_timeout > opts.timeout * 1000)

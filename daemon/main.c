@@ -319,7 +319,6 @@ int main(int argc, char **argv)
 	log_init(conf.log_level, 0);
 	if (rundir_make() || start_engine())
 		return 1;
-	prm_strict = true;
 	ret = start();
 	if (!ret) {
 		log_info("iwarpd %s, control port %u, run directory %s", IWSOCK_VERSION, conf.control_port, conf.rundir);

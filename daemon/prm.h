@@ -79,7 +79,7 @@ struct prm_mem {
 	struct rnic_mr *mrs;		/* registrations of it */
 };
 struct prm_mem *prm_mem_find(const void *addr, size_t len);
-/* iwarpd: users register nothing but such memory of their own. Off for tools that run in one user's process. */
+/* Users register nothing but such memory of their own. Tools that run in one user's process switch it off. */
 extern bool prm_strict;
 
 #endif

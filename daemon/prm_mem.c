@@ -16,7 +16,7 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-bool prm_strict;
+bool prm_strict = true;
 static void *tree;		/* of struct prm_mem; they do not overlap */
 
 /* Ranges that have an octet in common are equal. */

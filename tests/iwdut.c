@@ -397,6 +397,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	conf_default(&conf);
+	prm_strict = false;
 	conf.max_ird = conf.max_ord = 2;
 	if (parse(argc, argv, &port)) {
 		usage(stderr);

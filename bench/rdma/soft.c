@@ -163,6 +163,7 @@ static int start(int fd)
 	int ret;
 
 	conf_default(&conf);
+	prm_strict = false;
 	log_init(LOG_WARNING, 1);
 	ret = engine_init();
 	return ret ? ret : conn_create(fd, rnic_pd_get(1), &ops, NULL, &s.c);

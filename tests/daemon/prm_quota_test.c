@@ -13,6 +13,7 @@
 
 static struct rnic_pd *pd, *foreign;
 static struct prm_user *user, *other;
+static bool strict_at_start;
 
 static int setup(void **state)
 {
@@ -34,6 +35,12 @@ static int teardown(void **state)
 			return -1;
 	}
 	return rnic_mr_count() ? -1 : 0;
+}
+
+/* L3: iwarpd does not say that it wants it; a daemon that forgot would let users name each other's memory. */
+static void strict_unless_told_otherwise(void **state)
+{
+	assert_true(strict_at_start);
 }
 
 static void all_or_nothing(void **state)
@@ -354,13 +361,14 @@ static void domains_of_one_user(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(programs_leave_room),
+		T(strict_unless_told_otherwise), T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(programs_leave_room),
 		T(queue_pairs_and_queues_count), T(stags_count),
 		T(invalidated_is_given_back), T(only_own_sealed_memory), T(memory_that_goes_takes_its_stags_along), T(no_aliases),
 		T(rights_change), T(users_do_not_meet), T(domains_of_one_user),
 	};
 	const struct rlimit files = { .rlim_cur = FILES, .rlim_max = FILES };
 
+	strict_at_start = prm_strict;
 	if (setrlimit(RLIMIT_NOFILE, &files))
 		return 1;
 	log_init(LOG_CRIT, 1);

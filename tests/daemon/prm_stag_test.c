@@ -129,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(spread_and_independent), cmocka_unit_test(no_repeat_in_the_window) };
 
 	conf_default(&conf);
+	prm_strict = false;
 	log_init(LOG_CRIT, 1);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,31 @@ static void only_its_rings(void **state)
 {
 	remote_pair();
 	assert_int_equal(look().readable, 0);
+	/* SEC-P03: both are of one user */
+	assert_ptr_not_equal(app[0].st->pd, app[1].st->pd);
+	assert_ptr_equal(rnic_pd_user(app[0].st->pd), rnic_pd_user(app[1].st->pd));
+}
+
+/* N2: a position tells nothing of an address and nothing of the next one, and stays far from 2^64. */
+static void bases_are_random(void **state)
+{
+	const struct iw_rs_param *p[2];
+	uint64_t ones = 0, zeros = 0, to[8];
+
+	remote_pair();
+	for (int i = 0; i < 2; i++) {
+		p[i] = &app[i].st->remote->p;
+		memcpy(to + 4 * i, (uint64_t[]){ p[i]->tx_to, p[i]->rx_to, p[i]->rd_to, p[i]->rq_to }, 4 * sizeof(to[0]));
+	}
+	for (int i = 0; i < 8; i++) {
+		assert_true(to[i] < 1ull << 63);
+		ones |= to[i];
+		zeros |= ~to[i];
+		for (int k = 0; k < i; k++)
+			assert_true(to[i] >> 32 != to[k] >> 32);
+	}
+	/* of 51 bits, 8 times each: hardly one always the same */
+	assert_true(__builtin_popcountll(ones & zeros & INT64_MAX) > 40);
 }
 
 #define BULK (4u << 20)
@@ -181,7 +206,9 @@ static void stale_numbers_are_not_ours(void **state)
 
 		for (int i = 0; i < 4; i++) {
 			assert_null(rnic_mr_find(stag[i]));
+			prm_strict = false;
 			assert_int_equal(rnic_mr_reg_stag(pd, NULL, mem + i, 1, 0, IW_ACCESS_REMOTE_READ, stag[i], &mr[i]), 0);
+			prm_strict = true;
 		}
 		assert_non_null(app[0].st);
 		close_app(0);
@@ -200,7 +227,7 @@ static void stale_numbers_are_not_ours(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(only_its_rings), T(readable_while_needed), T(unusable_reply), T(lingering_counts), T(stale_numbers_are_not_ours),
+		T(only_its_rings), T(bases_are_random), T(readable_while_needed), T(unusable_reply), T(lingering_counts), T(stale_numbers_are_not_ours),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

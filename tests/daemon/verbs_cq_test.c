@@ -585,6 +585,7 @@ int main(void)
 	};
 
 	conf_default(&conf);
+	prm_strict = false;
 	log_init(LOG_CRIT, 1);
 	if (engine_init())
 		return 1;

@@ -87,6 +87,7 @@ int main(void)
 	const char *s = getenv("IW_SEED");
 
 	conf_default(&conf);
+	prm_strict = false;
 	log_init(LOG_EMERG, 1);
 	seed = s ? (unsigned int)strtoul(s, NULL, 0) : (unsigned int)getpid();
 	printf("# seed %u\n", seed);

@@ -194,6 +194,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	engine_once();
 	conf_default(&conf);
+	prm_strict = false;
 	z.mode = data[0];
 	z.requested = z.established = z.closed = false;
 	z.nout = 0;

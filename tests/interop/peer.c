@@ -368,6 +368,7 @@ int main(int argc, char **argv)
 	int fd, ret;
 
 	conf_default(&conf);
+	prm_strict = false;
 	if (parse(argc, argv, &a))
 		return usage();
 	setvbuf(stdout, NULL, _IOLBF, 0);
