@@ -12,7 +12,9 @@ parts=$(tr ' ' '\n' <<<"${IW_INTEROP_PARTS:-linux tunnel transport psk}" | grep 
 [ -n "$parts" ] || skip_all "none of its parts is asked for"
 some="echo halfclose_inflight msg_peek"
 more="bulk_both bulk_sizes churn echo epoll_et fork_both halfclose_inflight iovecs mmsg msg_peek nonblock_fill scm_rights"
-all=$(cd "$top/tests/sock" && echo *.c | sed 's/\.c\>//g; s/\<kill_[a-z_]*//g')
+# all but those that want a daemon to kill, that of IPv6, which the profile leaves alone, and those that keep an emulated machine so
+# busy with ESP that answers come too late
+all=$(cd "$top/tests/sock" && echo *.c | sed 's/\.c\>//g; s/\<kill_[a-z_]*//g; s/\<\(ipv6\|bulk_both\|churn\|close_both_bulk\|many_conns\)\>//g')
 [ "$short" = 0 ] || more=$some all=$some
 more=${IW_INTEROP_SOCK:-$more} all=${IW_INTEROP_SOCK:-$all}
 dir=$(mktemp -d "$TMPDIR/ips.XXXXXX")
@@ -181,7 +183,8 @@ suite() {
 	is "$(grep -c '^not ok' "$dir/suite") $(tail -n 1 "$dir/suite")" "0 end of the suite" "$name, $mode: socket programs say the same as on plain TCP" ||
 		diag "$(grep -v '^ok' "$dir/suite" | head -n 60)"
 	at_least "$(grep -c '^ok' "$dir/suite")" $(($# * 9 / 10)) "$name, $mode: socket programs"
-	diag "$(($(now_ms) - n)) ms; $(grep 'does not apply' "$dir/suite" | tr '\n' ' ')"
+	at_most "$(grep -c 'the second time' "$dir/suite")" $(($# / 20 + 1)) "$name, $mode: those that took a second try"
+	diag "$(($(now_ms) - n)) ms" "$(grep 'does not apply\|the second time' "$dir/suite")"
 }
 accelerated() { ctl 2 -j reasons | json "sum(r['as_client'] for r in d if r['reason_number'] == 0)"; }
 
