@@ -4,6 +4,20 @@
 
 static volatile int minus = -1;	/* the compiler need not know */
 
+/* Linux 6.1 has no RWF_NOWAIT for sockets; under the library it may be there all the same. */
+static bool has_nowait(void)
+{
+	struct iovec v = { "x", 1 };
+	int sv[2];
+	bool r;
+
+	ok(socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
+	r = pwritev2(sv[0], &v, 1, -1, RWF_NOWAIT) == 1;
+	close(sv[0]);
+	close(sv[1]);
+	return r;
+}
+
 static void client(int fd)
 {
 	static struct iovec many[1100];
@@ -23,7 +37,8 @@ static void client(int fd)
 	m.msg_iovlen = 0;
 	step("sendmsg 0", sendmsg(fd, &m, 0));
 	step("pwritev2", pwritev2(fd, v, 3, -1, 0));
-	step("pwritev2 nowait", pwritev2(fd, v, 3, -1, RWF_NOWAIT));
+	if (has_nowait())
+		step("pwritev2 nowait", pwritev2(fd, v, 3, -1, RWF_NOWAIT));
 	step("pwritev2 at 1", pwritev2(fd, v, 3, 1, 0));
 	shutdown(fd, SHUT_WR);
 	signal(SIGPIPE, SIG_IGN);
@@ -39,7 +54,7 @@ static void server(int fd)
 	static char b[2048];
 	struct iovec v[2] = { { b, 1000 }, { b + 1000, 42 } };
 
-	t_readable(fd, 6 + 1024 + 12);
+	t_readable(fd, 6 + 1024 + (has_nowait() ? 12 : 6));
 	step("readv 0", readv(fd, v, 0));
 	step("readv -1", readv(fd, v, minus));
 	step("preadv2 at 1", preadv2(fd, v, 2, 1, 0));
