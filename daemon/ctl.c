@@ -343,11 +343,10 @@ static void client_recv(struct conn_client *cc)
 /* Counts it when it may. */
 static bool user_may(const struct ucred *cred)
 {
-	unsigned int n = 0;
+	const struct prm_user *u = prm_user_get(cred->uid);
+	unsigned int n = u ? u->programs : 0;
 	const char *why;
 
-	list_each(node, nxt, &clients)
-		n += client_of(node)->uid == cred->uid;
 	if (n >= MAX_CLIENTS)
 		why = "";
 	else if (closing_too_many(cred->uid))

@@ -3,6 +3,7 @@
 #include "cm_util.h"
 
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "../../proto/crc32c.h"
 #include "../../proto/mpa.h"
@@ -187,6 +188,36 @@ static void never_reads(void **state)
 	lib_free(&l);
 	alive();
 	assert_true(log_has("does not read its replies"));
+}
+
+/* One user's programs are as many as they are: the daemon's memory and its walks over them are everybody's. */
+static void too_many_clients(void **state)
+{
+	enum { MAX = 8192 };		/* MAX_CLIENTS of daemon/ctl.c */
+	struct rlimit rl, was;
+	static int s[MAX];
+	unsigned int before = daemon_fds();
+	struct pollfd p = { .events = POLLIN };
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	rl = was;
+	rl.rlim_cur = rl.rlim_max;
+	if (rl.rlim_max < 2 * MAX + 1024 || setrlimit(RLIMIT_NOFILE, &rl)) {
+		print_message("# SKIP: RLIMIT_NOFILE is too small\n");
+		skip();
+	}
+	for (int i = 0; i < MAX; i++)
+		s[i] = lib_connect();
+	expect_closed(lib_connect());
+	assert_true(log_has("has 8192 clients"));
+	p.fd = s[MAX - 1];
+	assert_int_equal(poll(&p, 1, 0), 0);
+	for (int i = 0; i < MAX; i++)
+		close(s[i]);
+	for (uint64_t until = now_ms() + 60000; daemon_fds() > before + 2; sched_yield())
+		assert_true(now_ms() < until);
+	setrlimit(RLIMIT_NOFILE, &was);
+	alive();
 }
 
 /* ---- the control port ---- */
@@ -427,7 +458,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(malformed_first), cmocka_unit_test(other_version), cmocka_unit_test(second_hello),
 		cmocka_unit_test(too_many_fds), cmocka_unit_test(random_messages), cmocka_unit_test(never_reads),
-		cmocka_unit_test(garbage_on_the_port), cmocka_unit_test(other_private_data), cmocka_unit_test(questions),
+		cmocka_unit_test(too_many_clients), cmocka_unit_test(garbage_on_the_port), cmocka_unit_test(other_private_data), cmocka_unit_test(questions),
 		cmocka_unit_test(bad_messages), cmocka_unit_test(too_many_sessions),
 	};
 
