@@ -43,6 +43,18 @@ static bool by_dialler(uint8_t type)
 	return type < 16 || type == IW_SM_ACK;
 }
 
+/* From an exact allocation: a sanitizer sees any look beyond. */
+static int decode(struct iw_sm *m, const uint8_t *in, size_t len, bool from_dialler)
+{
+	uint8_t *exact = malloc(len ? len : 1);
+	int ret;
+
+	memcpy(exact, in, len);
+	ret = iw_sm_decode(m, exact, len, from_dialler);
+	free(exact);
+	return ret;
+}
+
 static void exact_octets(void **state)
 {
 	static const uint8_t want[] = {
@@ -63,12 +75,12 @@ static void round_trip(void **state)
 		int len = iw_sm_encode(&m, out);
 
 		assert_true(len > 0);
-		assert_int_equal(iw_sm_decode(&back, out, (size_t)len, by_dialler(types[i])), 0);
+		assert_int_equal(decode(&back, out, (size_t)len, by_dialler(types[i])), 0);
 		assert_memory_equal(&m, &back, sizeof(m));
-		assert_int_equal(iw_sm_decode(&back, out, (size_t)len, !by_dialler(types[i])), -EPROTO);
+		assert_int_equal(decode(&back, out, (size_t)len, !by_dialler(types[i])), -EPROTO);
 		for (size_t cut = 0; cut < IW_SM_MAX; cut++)
 			if (cut != (size_t)len)
-				assert_int_equal(iw_sm_decode(&back, out, cut, by_dialler(types[i])), -EPROTO);
+				assert_int_equal(decode(&back, out, cut, by_dialler(types[i])), -EPROTO);
 	}
 }
 
