@@ -252,13 +252,21 @@ static void rtr_taken(void **state)
 /* MPA-7.1-01: Full Operation of the Initiator begins behind the Reply; what comes before it is an error. */
 static void before_the_decision(void **state)
 {
-	z.late = true;
-	respond();
-	say_vec("mpa.req.r1.c");
-	run_until(is_true, &z.requested);
-	say_vec("fpdu.write.zero");
-	run_until(is_true, &z.closed);
-	assert_true(z.err == EPROTO && !z.established);
+	static const char *const too_early[] = { "fpdu.write.zero", "mpa.req.r1.c" };	/* a second Request is no better */
+
+	for (unsigned int i = 0; i < 2; i++) {
+		z.late = true;
+		respond();
+		say_vec("mpa.req.r1.c");
+		run_until(is_true, &z.requested);
+		z.requested = false;
+		say_vec(too_early[i]);
+		run_until(is_true, &z.closed);
+		assert_true(z.err == EPROTO && !z.established && !z.requested);
+		hear_end();
+		assert_int_equal(heard.n, 0);
+		again();
+	}
 }
 
 /* An FPDU that is here before we hear that our Reply left is delivered after established(); that of a refused peer is not. */
@@ -335,6 +343,48 @@ static void initiate_rev1(void **state)
 		assert_true(p[3] == 0x43 && !memcmp(p + 20, "ping", 4));
 		again();
 	}
+}
+
+/* EMPA-6-03, MPA-7.1.1-06: the Reply is of the Request's revision and format, or startup ends. */
+static void reply_of_another_kind(void **state)
+{
+	static const struct { uint8_t req, rep, enhanced; } c[] = { { 2, 2, 0 }, { 1, 2, 0 }, { 1, 2, 1 }, { 2, 1, 0 } };
+
+	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct iw_mpa_frame r = { .reply = 1, .rev = c[i].rep, .crc = 1, .enhanced = c[i].enhanced, .p2p = c[i].enhanced,
+					  .rtr_write = c[i].enhanced, .ird = 8 * c[i].enhanced, .ord = 8 * c[i].enhanced };
+		uint8_t out[IW_MPA_FRAME_MAX];
+
+		z.eager = true;
+		initiate_with(c[i].req, true, true);
+		hear(c[i].req == 2 ? 24 : 20);
+		say(out, (size_t)iw_mpa_encode(&r, out));
+		run_until(is_true, &z.closed);
+		assert_true(z.err == EPROTO && !z.established);
+		hear_end();
+		assert_int_equal(heard.n, 0);
+		again();
+	}
+}
+
+/* Only an Initiator that promised an RTR has to send it in time; any other may be silent as long as it likes. */
+static bool later(void *arg)
+{
+	return z.closed || engine_now_ms() > *(uint64_t *)arg;
+}
+
+static void silent_initiator(void **state)
+{
+	uint64_t until = engine_now_ms() + 300;
+
+	conf.startup_timeout = 50;
+	respond();
+	say_vec("mpa.req.r1.c");
+	hear_vec("mpa.rep.r1.c");
+	run_until(later, &until);
+	assert_true(z.established && !z.closed);
+	say_vec("fpdu.send.5");
+	run_until(got_one, NULL);
 }
 
 /* Client-server model (A=0): depths are settled, an RTR is not sent. */
@@ -563,7 +613,7 @@ int main(void)
 		T(responder_waits), T(conversation_cut), T(rtr_first), T(rtr_read), T(depths_reach_the_ulp), T(rejected_by_rev1),
 		T(too_many_reads), T(cannot_go_on), T(two_initiators), T(markers_as_asked), T(rtr_taken),
 		T(before_the_decision), T(while_the_reply_leaves), T(wrong_moments), T(initiate_rev1), T(initiate_client_server),
-		T(depths_left_alone), T(no_rtr_left),
+		T(depths_left_alone), T(no_rtr_left), T(reply_of_another_kind), T(silent_initiator),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
