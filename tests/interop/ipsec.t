@@ -342,6 +342,7 @@ variant() { # NAME MODE
 	checked "$1"
 	sas 1 >"$dir/sas"
 	is "$(grep -c "INSTALLED, $2, ESP:AES_CBC-128/HMAC_SHA2_256_128/ESN" "$dir/sas")" 1 "$1: the SA is what the profile says" || diag "$(cat "$dir/sas")"
+	is "$(on 1 ip xfrm state | grep -c 'replay_window 1024')" 1 "$1: the replay window is the profile's" || diag "$(on 1 ip xfrm state)"
 	n=$(accelerated)
 	# shellcheck disable=SC2086 # a list
 	suite "$1" remote $some
