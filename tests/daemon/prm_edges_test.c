@@ -202,6 +202,40 @@ static void queues_that_cannot_be_had(void **state)
 	assert_int_equal(rnic_cq_destroy(cq), 0);
 }
 
+static unsigned long address_space(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return pages;
+}
+
+/* What goes takes its address space along. */
+static void queues_and_memory_go(void **state)
+{
+	unsigned long before = 0;
+
+	conf.max_cq_entries = UINT32_MAX;
+	for (unsigned int i = 0; i < 100; i++) {
+		struct rnic_cq *cq = new_cq(pd, 1u << 16);
+		struct rnic_qp_attr a = { .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send = 10, .max_recv = 10, .max_reads = 8 };
+		struct rnic_qp *qp;
+		void *mem;
+
+		assert_int_equal(rnic_qp_create(&a, &qp), 0);
+		assert_int_equal(prm_mem_create(user, 1 << 20, &mem, NULL), 0);
+		rnic_qp_destroy(qp);
+		assert_int_equal(rnic_cq_destroy(cq), 0);
+		prm_mem_destroy(mem);
+		if (i == 9)
+			before = address_space();
+	}
+	assert_true(address_space() < before + 1024);	/* 90 queue pairs, the smallest of the three, are more */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +245,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(memory_that_cannot_be_had, setup, teardown),
 		cmocka_unit_test_setup_teardown(memory_is_found_exactly, setup, teardown),
 		cmocka_unit_test_setup_teardown(queues_that_cannot_be_had, setup, teardown),
+		cmocka_unit_test_setup_teardown(queues_and_memory_go, setup, teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

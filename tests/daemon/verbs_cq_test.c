@@ -281,7 +281,7 @@ static void events(void **state)
 	join(&j, 16, cq);
 	for (unsigned int i = 0; i < 16; i++)
 		assert_int_equal(post_recv(&j.b, i, mr, i * 64, 64), 0);
-	post_text(&j.a, 1, "not armed", 0);
+	post_text(&j.a, 1, "not armed", IW_WR_SE);
 	exchange(&j.a, &j.b);
 	run_rounds(3);
 	assert_int_equal(notified, 0);
@@ -294,7 +294,7 @@ static void events(void **state)
 	exchange(&j.a, &j.b);
 	run_rounds(3);
 	assert_int_equal(notified, 1);			/* once, and it is disarmed */
-	post_text(&j.a, 4, "three", 0);
+	post_text(&j.a, 4, "three", IW_WR_SE);
 	exchange(&j.a, &j.b);
 	run_rounds(3);
 	assert_int_equal(notified, 1);

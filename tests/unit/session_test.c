@@ -168,6 +168,9 @@ static void private_octets(void **state)
 	memset(out, 0xee, sizeof(out));
 	iw_sm_pd_encode(&pd, out);
 	assert_memory_equal(out, want, sizeof(want));
+	assert_int_equal(iw_sm_pd_decode(&pd, out, sizeof(out)), 0);
+	out[3] = 'X';
+	assert_int_equal(iw_sm_pd_decode(&pd, out, sizeof(out)), -EPROTO);
 	memset(rej, 0xee, sizeof(rej));
 	iw_sm_reject_encode(IW_REASON_PEER_REFUSED, rej);
 	assert_memory_equal(rej, "IWCM\1\1\0\0\0\0\0", 11);
