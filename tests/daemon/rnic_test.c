@@ -144,6 +144,7 @@ static void rights_are_separate(void **state)
 
 		for (size_t j = 0; j < 6; j++)
 			assert_int_equal(ask(w->qp, rnic_mr_stag(mr), TO, 8, right[j]), i == j ? IW_ACC_OK : IW_ACC_RIGHTS);
+		assert_int_equal(ask(w->qp, rnic_mr_stag(mr), TO, 8, 0), IW_ACC_RIGHTS);	/* nothing asked is nothing granted */
 		rnic_mr_dereg(mr);
 	}
 }
@@ -158,6 +159,23 @@ static void shared_in_the_domain_only(void **state)
 	assert_int_equal(ask(w->foreign, rnic_mr_stag(mr), TO, 8, IW_ACCESS_REMOTE_READ), IW_ACC_SCOPE);
 	/* R22: valid on more than one stream, so none may take it from the others */
 	assert_int_equal(rnic_qp_ops.invalidate(w->qp, rnic_mr_stag(mr)), IW_ACC_SCOPE);
+	rnic_mr_dereg(mr);
+}
+
+/* SEC-U05: what another domain may write can be read here, now and with other rights later, but not written. */
+static void read_what_others_write(void **state)
+{
+	struct world *w = *state;
+	struct rnic_mr *theirs, *mr;
+
+	assert_int_equal(rnic_mr_reg(w->other, NULL, w->mem, LEN, TO, IW_ACCESS_REMOTE_WRITE, &theirs), 0);
+	mr = reg(w, w->qp, IW_ACCESS_REMOTE_READ);
+	assert_int_equal(rnic_mr_set_access(mr, IW_ACCESS_LOCAL_READ), 0);
+	assert_int_equal(rnic_mr_set_access(mr, IW_ACCESS_REMOTE_WRITE), -EBUSY);
+	assert_int_equal(ask(w->qp, rnic_mr_stag(mr), TO, 8, IW_ACCESS_REMOTE_WRITE), IW_ACC_RIGHTS);
+	assert_int_equal(ask(w->qp, rnic_mr_stag(mr), TO, 8, IW_ACCESS_LOCAL_READ), IW_ACC_OK);
+	rnic_mr_dereg(theirs);
+	assert_int_equal(rnic_mr_set_access(mr, IW_ACCESS_REMOTE_WRITE), 0);
 	rnic_mr_dereg(mr);
 }
 
@@ -275,6 +293,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(order_of_checks, setup, teardown),
 		cmocka_unit_test_setup_teardown(rights_are_separate, setup, teardown),
 		cmocka_unit_test_setup_teardown(shared_in_the_domain_only, setup, teardown),
+		cmocka_unit_test_setup_teardown(read_what_others_write, setup, teardown),
 		cmocka_unit_test_setup_teardown(invalidate_is_final, setup, teardown),
 		cmocka_unit_test_setup_teardown(registration_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(chosen_stag, setup, teardown),
