@@ -354,8 +354,8 @@ static void starts_within_what_it_has(void **state)
 	struct rnic_cq *cq = new_cq(pd, 8);
 	struct rnic_qp_attr a = { .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send = 1, .max_recv = 1, .max_reads = 3, .event = vqp_event };
 	struct rnic_qp *qp, *late;
+	struct vqp v = { 0 };
 	struct joined j;
-	struct vqp v;
 
 	a.ctx = &v;
 	assert_int_equal(rnic_qp_create(&a, &qp), 0);
