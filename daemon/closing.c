@@ -14,6 +14,7 @@
 #include "log.h"
 
 #define GUARD_NS	100000
+#define AGAIN_NS	2000000	/* where a signal takes longer than this nothing would go on: strace, emulation */
 #define PENDING_MAX	64u	/* closes of one user that wait */
 
 struct pending {
@@ -51,7 +52,7 @@ static timer_t *guard(void)
 
 void close_socket(int fd)
 {
-	const struct itimerspec on = { { 0, GUARD_NS }, { 0, GUARD_NS } }, off = { 0 };
+	const struct itimerspec on = { .it_value.tv_nsec = GUARD_NS, .it_interval.tv_nsec = AGAIN_NS }, off = { 0 };
 	timer_t *t = guard();
 
 	if (t)

@@ -12,7 +12,7 @@
 
 #define IW_SCM_MAX	253	/* descriptors in one message; what there is no room for the kernel closes in this thread */
 
-/* Close a socket within 0.2 ms: a lingering close is cut short, the connection ends as without SO_LINGER. */
+/* Close a socket within 0.2 ms, on a busy machine a few: a lingering close is cut short, the connection ends as without SO_LINGER. */
 void close_socket(int fd);
 /* Close whatever user uid passed: sockets at once, the rest by a worker of the kernel, done when it is done. */
 void close_passed(int fd, uint32_t uid);
