@@ -137,15 +137,19 @@ if python3 -c 'import socket; socket.create_server(("::1", 0), family=socket.AF_
 	kill "$server"
 	wait "$server" 2>/dev/null
 	server=
-	# localhost is ::1 and 127.0.0.1, in one order or the other
+	# a name for both, in one order or the other
+	printf '127.0.0.1 both.test\n::1 both.test\n' >"$dir/hosts"
+	private=-m
+	[ "$(id -u)" = 0 ] || private=-rm
 	for a in 127.0.0.1 ::1; do
 		rm -f "$dir/server"
 		timeout 120 "$IW_BUILD/iwctl" rping -s -a $a -p 0 >"$dir/server" 2>"$dir/server.err" &
 		server=$!
 		until_true 10 grep -q listening "$dir/server"
 		port=$(sed -n 's/^listening on .* port //p' "$dir/server")
-		[ "$(getent ahosts localhost | grep -c "^$a ")" != 0 ] || { kill "$server"; server=; skip "localhost at $a" "it has no such address"; continue; }
-		rping -c -a localhost -p "$port" -C 2 >"$dir/client" 2>"$dir/client.err"
+		# shellcheck disable=SC2016 # that of the shell within
+		unshare $private sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$dir/hosts" \
+			"$IW_BUILD/iwctl" rping -c -a both.test -p "$port" -C 2 >"$dir/client" 2>"$dir/client.err"
 		is "$? $(client_said)" "0 2 pings of 64 octets, T, CRC on" "a name with several addresses: the one that answers, $a" || diag "$(cat "$dir/client.err")"
 		server_end
 	done
