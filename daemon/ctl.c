@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Clients: the control socket, one connection per process that loaded the library, requests in, replies out. */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +9,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "acceptor.h"
 #include "closing.h"
 #include "cm_priv.h"
 
@@ -37,12 +36,6 @@ struct conn_client {		/* a client as the control socket knows it */
 
 struct list clients = { &clients, &clients };
 static unsigned int nclients;
-static struct {
-	int fd;
-	struct op op;
-	struct timer retry;
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-} ctl = { .fd = -1 };
 
 unsigned int client_count(void)
 {
@@ -389,97 +382,52 @@ static void client_new(int fd)
 
 /* ---- the socket ---- */
 
-static void ctl_accept(void);
-
-static void ctl_retry(struct timer *t)
-{
-	ctl_accept();
-}
-
-static void ctl_accepted(struct op *op, int res, bool more)
-{
-	if (ctl.fd < 0) {
-		if (res >= 0)
-			close(res);
-		return;
-	}
-	if (res >= 0) {
-		client_new(res);
-	} else if (res == -EMFILE || res == -ENFILE || res == -ENOMEM || res == -ENOBUFS) {
-		log_warn("cannot accept a client: %s", strerror(-res));
-		timer_start(&ctl.retry, 100, ctl_retry);
-		return;
-	} else if (res == -EINVAL || res == -ECANCELED) {
-		return;
-	}
-	ctl_accept();
-}
-
-static void ctl_accept(void)
-{
-	struct io_uring_sqe *sqe = engine_sqe();
-
-	ctl.op.fn = ctl_accepted;
-	io_uring_prep_accept(sqe, ctl.fd, NULL, NULL, SOCK_CLOEXEC);
-	engine_submit(sqe, &ctl.op);
-}
+static struct acceptor acceptor = { .what = "a client", .fn = client_new, .fd = -1 };
+static char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];	/* of the socket that is ours to remove */
 
 static int ctl_bind(void)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	int ret;
+	int ret, fd;
 
 	ret = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/%s", conf.rundir, IW_CTL_SOCK);
 	if (ret < 0 || (size_t)ret >= sizeof(sa.sun_path))
 		return -ENAMETOOLONG;
-	strcpy(ctl.path, sa.sun_path);
-	ctl.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (ctl.fd < 0)
+	strcpy(socket_path, sa.sun_path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
 		return -errno;
 	unlink(sa.sun_path);		/* stale: main.c holds the lock of the run directory */
-	if (bind(ctl.fd, (void *)&sa, sizeof(sa)) || chmod(sa.sun_path, 0666) || listen(ctl.fd, 512)) {
+	if (bind(fd, (void *)&sa, sizeof(sa)) || chmod(sa.sun_path, 0666) || listen(fd, 512)) {
 		ret = -errno;
-		close(ctl.fd);
-		ctl.fd = -1;
+		close(fd);
 		return ret;
 	}
-	return 0;
+	return fd;
 }
 
 int ctl_start(void)
 {
-	char **names = NULL;
-	int n = sd_listen_fds_with_names(0, &names), ret = 0;
+	int fd = acceptor_passed("ctl", AF_UNIX, SOCK_SEQPACKET);
 
-	for (int i = 0; i < n; i++) {
-		if (ctl.fd < 0 && !strcmp(names[i], "ctl") &&
-		    sd_is_socket(SD_LISTEN_FDS_START + i, AF_UNIX, SOCK_SEQPACKET, 1) > 0)
-			ctl.fd = SD_LISTEN_FDS_START + i;
-		free(names[i]);
+	if (fd < 0)
+		fd = ctl_bind();
+	if (fd < 0) {
+		log_err("%s/%s: %s", conf.rundir, IW_CTL_SOCK, strerror(-fd));
+		return fd;
 	}
-	free(names);
-	if (ctl.fd < 0)
-		ret = ctl_bind();
-	if (ret) {
-		log_err("%s/%s: %s", conf.rundir, IW_CTL_SOCK, strerror(-ret));
-		return ret;
-	}
-	fcntl(ctl.fd, F_SETFL, fcntl(ctl.fd, F_GETFL) & ~O_NONBLOCK);
 	offers_start();
-	ctl_accept();
+	acceptor_start(&acceptor, fd);
 	return 0;
 }
 
 void ctl_stop(void)
 {
-	if (ctl.fd < 0)
+	if (acceptor.fd < 0)
 		return;
-	timer_stop(&ctl.retry);
-	if (ctl.path[0])
-		unlink(ctl.path);
-	shutdown(ctl.fd, SHUT_RDWR);
-	close(ctl.fd);
-	ctl.fd = -1;
+	if (socket_path[0])
+		unlink(socket_path);
+	acceptor_stop(&acceptor);
 	list_each(n, nxt, &clients)
 		client_drop(full(client_of(n)));
 }

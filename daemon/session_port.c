@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* The control port, where other daemons dial: who may, how many, and what to do when it cannot be had. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "acceptor.h"
 #include "ipsec.h"
 #include "session_priv.h"
 
@@ -18,8 +16,6 @@
 #define IN_LINGERING	8u
 #define PROOF_MS	4000u
 #define PORT_TRIES	100u	/* 20 ms apart */
-
-static struct { int fd; struct op op; struct timer retry; } port = { .fd = -1 };
 
 /*
  * Any program of a host can dial here, and must not keep its daemon out. Over the session that we dialled ourselves we ask that daemon
@@ -143,40 +139,6 @@ drop:
 	close(fd);
 }
 
-static void port_accept(void);
-
-static void port_retry(struct timer *t)
-{
-	port_accept();
-}
-
-static void port_accepted(struct op *op, int res, bool more)
-{
-	if (port.fd < 0) {
-		if (res >= 0)
-			close(res);
-		return;
-	}
-	if (res >= 0) {
-		port_new(res);
-	} else if (res == -EINVAL || res == -ECANCELED) {
-		return;
-	} else if (res == -EMFILE || res == -ENFILE || res == -ENOMEM || res == -ENOBUFS) {
-		timer_start(&port.retry, 100, port_retry);
-		return;
-	}
-	port_accept();
-}
-
-static void port_accept(void)
-{
-	struct io_uring_sqe *sqe = engine_sqe();
-
-	port.op.fn = port_accepted;
-	io_uring_prep_accept(sqe, port.fd, NULL, NULL, SOCK_CLOEXEC);
-	engine_submit(sqe, &port.op);
-}
-
 /* ---- binding ---- */
 
 static int port_bind(int family)
@@ -224,18 +186,12 @@ static void bind_explain(int err)
 
 /* ---- start and stop ---- */
 
+static struct acceptor port = { .what = "a session", .fn = port_new, .fd = -1 };
+
 int session_start(void)
 {
-	char **names = NULL;
-	int n = sd_listen_fds_with_names(0, &names), fd = -1;
+	int fd = acceptor_passed("control", AF_UNSPEC, SOCK_STREAM);
 
-	for (int i = 0; i < n; i++) {
-		if (fd < 0 && !strcmp(names[i], "control") &&
-		    sd_is_socket(SD_LISTEN_FDS_START + i, AF_UNSPEC, SOCK_STREAM, 1) > 0)
-			fd = SD_LISTEN_FDS_START + i;
-		free(names[i]);
-	}
-	free(names);
 	if (fd < 0)
 		fd = port_bind_again(AF_INET6);
 	if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)
@@ -244,19 +200,11 @@ int session_start(void)
 		bind_explain(-fd);
 		return fd;
 	}
-	/* io_uring waits by itself only on sockets without O_NONBLOCK */
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-	port.fd = fd;
-	port_accept();
+	acceptor_start(&port, fd);
 	return 0;
 }
 
 void port_stop(void)
 {
-	if (port.fd < 0)
-		return;
-	timer_stop(&port.retry);
-	shutdown(port.fd, SHUT_RDWR);
-	close(port.fd);
-	port.fd = -1;
+	acceptor_stop(&port);
 }
