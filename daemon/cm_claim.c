@@ -94,13 +94,7 @@ void claims_settle(struct offer *o, enum iw_reason reason)
 {
 	struct list claims;
 
-	list_init(&claims);
-	while (!list_empty(&o->claims)) {
-		struct list *n = o->claims.next;
-
-		list_del(n);
-		list_add_tail(&claims, n);
-	}
+	list_take(&claims, &o->claims);
 	while (!list_empty(&claims)) {	/* o may be freed by the first answer */
 		struct claim *cl = list_entry(claims.next, struct claim, node);
 

@@ -46,15 +46,15 @@ static struct intent *intent_find(struct client *c, unsigned int bucket)
 	return NULL;
 }
 
-/* Idempotent. NULL: no memory; then claims do not wait for this process. */
-static struct intent *intent_list(struct client *c, unsigned int bucket)
+/* Idempotent. Without memory claims do not wait for this process. */
+static void intent_list(struct client *c, unsigned int bucket)
 {
 	struct intent *in = intent_find(c, bucket);
 
 	if (!in) {
 		in = calloc(1, sizeof(*in));
 		if (!in)
-			return NULL;
+			return;
 		in->client = c;
 		in->bucket = bucket;
 		list_init(&in->node);
@@ -65,7 +65,6 @@ static struct intent *intent_list(struct client *c, unsigned int bucket)
 	if (list_empty(&in->node))
 		list_add_tail(list_of(bucket), &in->node);
 	atomic_fetch_or(&c->proc->watch[bucket], IW_WATCH_LISTED);
-	return in;
 }
 
 static void intent_free(struct intent *in)
@@ -113,19 +112,9 @@ static void intent_wake(struct intent *in)
 {
 	struct list claims;
 
-	list_init(&claims);
-	while (!list_empty(&in->claims)) {
-		struct list *n = in->claims.next;
-
-		list_del(n);
-		list_add_tail(&claims, n);
-	}
-	while (!list_empty(&claims)) {
-		struct list *n = claims.next;
-
-		list_del(n);
-		claim_look(list_entry(n, struct claim, node));
-	}
+	list_take(&claims, &in->claims);
+	while (!list_empty(&claims))
+		claim_look(list_entry(claims.next, struct claim, node));
 }
 
 /* ---- clients ---- */
@@ -153,20 +142,11 @@ void intents_client_gone(struct client *c)
 	list_del(&c->priv->fresh);
 	while (!list_empty(&c->priv->intents)) {
 		struct intent *in = list_entry(c->priv->intents.next, struct intent, mine);
-		struct list claims;
 
 		/* out of everything first: claims look at what is left */
-		list_init(&claims);
 		list_del(&in->node);
 		list_del(&in->mine);
-		list_add_tail(&in->claims, &claims);
-		list_del(&in->claims);
-		while (!list_empty(&claims)) {
-			struct list *n = claims.next;
-
-			list_del(n);
-			claim_look(list_entry(n, struct claim, node));
-		}
+		intent_wake(in);
 		free(in);
 	}
 }

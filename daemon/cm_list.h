@@ -36,6 +36,13 @@ static inline void list_del(struct list *n)
 	list_init(n);
 }
 
+/* All nodes of from, in order, into to, which is no list before. */
+static inline void list_take(struct list *to, struct list *from)
+{
+	list_add_tail(from, to);
+	list_del(from);
+}
+
 #define list_entry(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
 /* The body may remove the current node, no other. */
 #define list_each(pos, nxt, head) \

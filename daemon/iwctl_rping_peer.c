@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "../proto/wire.h"
+#include "cm_list.h"
 #include "conf.h"
 #include "conn.h"
 #include "iwctl.h"
@@ -49,8 +50,7 @@ static const char *const state_names[] = {
 enum wr { WR_SEND = 1, WR_READ, WR_WRITE, WR_RECV };
 
 struct rping_peer {
-	struct rping_peer *next, **pprev;
-	bool stop;			/* the user wants no more pings */
+	struct list node;		/* in peers */
 	const struct rping_opts *o;
 	void (*done)(const struct rping_result *res);
 	struct conn *conn;
@@ -68,7 +68,8 @@ struct rping_peer {
 	struct rnic_mr *text_mr, *back_mr, *recv_mr;
 };
 
-static struct rping_peer *peers;
+static struct list peers = { &peers, &peers };
+static bool stopping;			/* the user wants no more pings */
 
 void rping_pattern(uint8_t *p, uint32_t size, uint32_t n)
 {
@@ -93,11 +94,7 @@ static uint64_t now_us(void)
 
 static void peer_free(struct rping_peer *r)
 {
-	if (r->pprev) {
-		*r->pprev = r->next;
-		if (r->next)
-			r->next->pprev = r->pprev;
-	}
+	list_del(&r->node);
 	timer_stop(&r->timer);
 	timer_stop(&r->nudge);
 	/* the conn lingers on, its memory does not */
@@ -221,7 +218,7 @@ static void wait_for(struct rping_peer *r, enum state st)
 
 static void ping_begin(struct rping_peer *r)
 {
-	if (r->stop || (r->o->count && r->ping == r->o->count)) {
+	if (stopping || (r->o->count && r->ping == r->o->count)) {
 		timer_stop(&r->timer);
 		r->state = ENDING;
 		conn_close(r->conn);
@@ -442,13 +439,14 @@ int rping_peer_start(int fd, const struct rping_opts *o, void (*done)(const stru
 	struct conn_attr a;
 	int ret = -ENOMEM;
 
-	if (!r || !(r->pd = rnic_pd_get(getuid())))
+	if (!r) {
+		close(fd);
+		return ret;
+	}
+	list_add_tail(&peers, &r->node);
+	r->pd = rnic_pd_get(getuid());
+	if (!r->pd)
 		goto err;
-	r->next = peers;
-	r->pprev = &peers;
-	if (r->next)
-		r->next->pprev = &r->next;
-	peers = r;
 	r->o = o;
 	r->done = done;
 	r->start_us = now_us();
@@ -469,16 +467,17 @@ err_conn:
 	return ret;
 err:
 	close(fd);
-	if (r)
-		peer_free(r);
+	peer_free(r);
 	return ret;
 }
 
 /* A client finishes the ping it is at; whom a server answers is not known to go on. */
 void rping_stop(void)
 {
-	for (struct rping_peer *r = peers; r; r = r->next) {
-		r->stop = true;
+	stopping = true;
+	list_each(n, nxt, &peers) {
+		struct rping_peer *r = list_entry(n, struct rping_peer, node);
+
 		if (r->state == STARTUP) {
 			peer_fail(r, "interrupted in the MPA startup");
 		} else if (r->state != WAIT_READ && r->state != WAIT_WRITE) {
