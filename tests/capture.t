@@ -26,10 +26,7 @@ traffic() {
 	host_port 1 7025
 	counts_begin 1 2
 	is "$(host_exec_iw 2 timeout 60 "$PY" "$NET" smtp-client "$(host_addr 1)" 7025 3 2>&1)" "3 mails" "$title: small messages"
-	env IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 2)" IW_TEST_EXPECT=accelerated \
-		IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_PRELOAD_SERVER="$IW_BUILD/libiwsock.so" \
-		IW_TEST_PRELOAD_CLIENT="$IW_BUILD/libiwsock.so" IW_TEST_RUNDIR_SERVER="$(host_dir 1)" \
-		IW_TEST_RUNDIR_CLIENT="$(host_dir 2)" "$IW_BUILD/tests/sock/bulk_sizes" >"$RIG_DIR/bulk.out" 2>&1
+	sock_remote bulk_sizes >"$RIG_DIR/bulk.out" 2>&1
 	ok $? "$title: large messages" || tail -n 3 "$RIG_DIR/bulk.out" | sed 's/^/# /'
 	counts_end "$title" 4
 	host_end $server

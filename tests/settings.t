@@ -4,16 +4,8 @@
 # MPA startup frames have to say what was asked for.
 . "$(dirname "$0")/lib/rig.sh"
 rig_need tshark dumpcap
-bin=$IW_BUILD/tests/sock
 progs=(send_variants bulk_both shutdown_wr) # the first is captured
 
-remote() { # PROGRAM OUT
-	env IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 2)" IW_TEST_EXPECT=accelerated \
-		IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)" IW_TEST_HELPER="$IW_BUILD/tests/lib" \
-		IW_TEST_PRELOAD_SERVER="$IW_BUILD/libiwsock.so" IW_TEST_PRELOAD_CLIENT="$IW_BUILD/libiwsock.so" \
-		IW_TEST_RUNDIR_SERVER="$(host_dir 1)" IW_TEST_RUNDIR_CLIENT="$(host_dir 2)" \
-		timeout -k 5 180 "$bin/$1" >"$2" 2>"$2.err" </dev/null
-}
 # flags KEY: of the MPA frames of that kind on the application's ports: Markers, CRC
 flags() {
 	tshark -r "$pcap" -Y "iwarp_mpa.$1 && !(tcp.port == 874)" -T fields -e iwarp_mpa.marker_flag -e iwarp_mpa.crc_flag 2>/dev/null | sort -u | tr '\t\n' ' ,'
@@ -30,7 +22,7 @@ setting() {
 	daemon_start 1 $4 && daemon_start 2 ${5-$4} || { fail "$1: the daemons start"; return; }
 	rig_capture 1 "$pcap" || fail "$1: capturing"
 	for p in "${progs[@]}"; do
-		remote "$p" "$RIG_DIR/got"
+		sock_remote "$p" >"$RIG_DIR/got" 2>"$RIG_DIR/got.err"
 		is "$?" 0 "$1: $p" || diag "$(head -n 5 "$RIG_DIR/got.err")"
 		cmp -s "$RIG_DIR/$p.want" "$RIG_DIR/got"
 		ok $? "$1: $p says the same as over plain TCP" || diag "$(diff "$RIG_DIR/$p.want" "$RIG_DIR/got" | head -n 10)"
@@ -43,7 +35,7 @@ setting() {
 
 rig_up 2
 for p in "${progs[@]}"; do
-	env IW_TEST_EXPECT=plain IW_TEST_HELPER="$IW_BUILD/tests/lib" IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 1)" "$bin/$p" \
+	env IW_TEST_EXPECT=plain IW_TEST_HELPER="$IW_BUILD/tests/lib" IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 1)" "$IW_BUILD/tests/sock/$p" \
 		>"$RIG_DIR/$p.want" 2>"$RIG_DIR/$p.err" </dev/null
 	is "$?" 0 "$p over plain TCP" || diag "$(head -n 5 "$RIG_DIR/$p.err")"
 done

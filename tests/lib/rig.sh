@@ -171,6 +171,15 @@ daemon_kill9() {
 	return 0
 }
 
+# sock_remote PROGRAM: of tests/sock, its server on host 1 and its client on host 2, with the library; it expects to be accelerated
+sock_remote() {
+	env IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 2)" IW_TEST_EXPECT=accelerated \
+		IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)" IW_TEST_HELPER="$IW_BUILD/tests/lib" \
+		IW_TEST_PRELOAD_SERVER="$IW_BUILD/libiwsock.so" IW_TEST_PRELOAD_CLIENT="$IW_BUILD/libiwsock.so" \
+		IW_TEST_RUNDIR_SERVER="$(host_dir 1)" IW_TEST_RUNDIR_CLIENT="$(host_dir 2)" \
+		timeout -k 5 180 "$IW_BUILD/tests/sock/$1" </dev/null
+}
+
 # rig_capture HOST FILE: capture eth0; rig_capture_stop ends it; rig_captured says whether it is complete
 rig_capture() {
 	RIG_CAPTURE_HOST=$1 RIG_CAPTURE_FILE=$2
