@@ -39,7 +39,7 @@ static struct conn_txbuf *txbuf_get(void)
 	return b == MAP_FAILED ? NULL : b;
 }
 
-static void txbuf_put(struct conn_txbuf *b)
+void conn_txbuf_put(struct conn_txbuf *b)
 {
 	if (!b)
 		return;
@@ -66,8 +66,8 @@ static void conn_free(struct conn *c)
 	timer_stop(&c->timer);
 	timer_stop(&c->rx_timer);
 	work_cancel(&c->work);
-	txbuf_put(c->tx[0]);
-	txbuf_put(c->tx[1]);
+	conn_txbuf_put(c->tx[0]);
+	conn_txbuf_put(c->tx[1]);
 	rnic_qp_destroy(c->qp);
 	rnic_cq_destroy(c->cq);
 	munmap(c->rx, CONN_RX_LEN);
@@ -213,10 +213,11 @@ static void conn_frame(struct conn *c)
 			return;
 		}
 		b->off = 0;
+		b->pos = c->q->tx_pos;
 		b->len = iw_qp_tx(c->q, &rnic_qp_ops, c->qp, b->data, sizeof(b->data), 0);
 		conn_poll(c);
 		if (!b->len) {
-			txbuf_put(b);
+			conn_txbuf_put(b);
 			return;
 		}
 		if (!c->tx[0])
@@ -293,7 +294,7 @@ void conn_sent(struct op *op, int res, bool more)
 		work_queue(&c->work, conn_work);
 		return;
 	}
-	if (res < 0 && res != -EINTR && res != -EAGAIN) {
+	if (res < 0 && res != -EINTR && res != -EAGAIN && !(c->cut && res == -ECANCELED)) {
 		conn_lost(c, -res);
 		return;
 	}
@@ -307,8 +308,10 @@ void conn_sent(struct op *op, int res, bool more)
 		iw_qp_tx_done(c->q, &rnic_qp_ops, c->qp, (size_t)res);
 		conn_poll(c);
 	}
+	if (c->cut)
+		conn_cut_buf(c);
 	if (b->off == b->len) {
-		txbuf_put(b);
+		conn_txbuf_put(b);
 		c->tx[0] = c->tx[1];
 		c->tx[1] = NULL;
 	}
@@ -473,6 +476,8 @@ static void on_event(void *ctx, enum iw_qp_event ev)
 		terminate_log(c, ev == IW_QP_EV_TERM_SENT ? "sent" : "received");
 		conn_fail(c, EPROTO);
 		timer_start(&c->timer, conf.close_timeout, conn_timeout);
+		if (ev == IW_QP_EV_TERM_RECEIVED)
+			conn_cut(c);
 		conn_kick(c);
 		break;
 	case IW_QP_EV_LOST:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* State of an RDMAP endpoint, shared by conn.c (life, octets), conn_mpa.c (startup) and conn_idle.c (memory). */
+/* State of an RDMAP endpoint, shared by conn.c (life, octets), conn_mpa.c (startup), conn_idle.c (memory) and conn_cut.c (after a Terminate). */
 #ifndef IWARPD_CONN_PRIV_H
 #define IWARPD_CONN_PRIV_H
 
@@ -23,6 +23,7 @@ enum conn_state {
 struct conn_txbuf {
 	struct conn_txbuf *next;
 	size_t len, off;
+	uint64_t pos;			/* of data[0] in the stream of FPDUs: Markers follow from it */
 	uint8_t data[CONN_TX_LEN];
 };
 
@@ -45,6 +46,7 @@ struct conn {
 	bool closing;			/* conn_close(): FIN once everything is sent */
 	bool shut;			/* our FIN is sent */
 	bool peer_eof;
+	bool cut;			/* a Terminate came: only the FPDU that was begun is sent to its end */
 	unsigned int *counter;		/* counts it, or NULL */
 	bool over, told;		/* closed() is due, was called */
 	bool reset;			/* close by RST */
@@ -77,6 +79,10 @@ void conn_rx_fpdus(struct conn *c);
 void conn_rx_front(struct conn *c);		/* what is not consumed moves to the front of the buffer */
 void conn_poll(struct conn *c);			/* after every call of iw_qp_*: completions to the ULP */
 uint16_t conn_mulpdu(const struct conn *c);
+void conn_txbuf_put(struct conn_txbuf *b);
+/* conn_cut.c */
+void conn_cut(struct conn *c);
+void conn_cut_buf(struct conn *c);		/* tx[0] ends with the FPDU that it has come to */
 /* conn_idle.c */
 void conn_rx_note(struct conn *c);		/* octets came */
 void conn_rx_trim(struct conn *c);

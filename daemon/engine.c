@@ -286,6 +286,19 @@ void engine_cancel(struct op *op)
 	io_uring_sqe_set_data(sqe, NULL);
 }
 
+struct io_uring_sqe *engine_unsubmitted(const struct op *op)
+{
+	const struct io_uring_sq *sq = &eng.ring.sq;
+
+	for (unsigned int i = sq->sqe_head; i != sq->sqe_tail; i++) {
+		struct io_uring_sqe *sqe = &sq->sqes[i & sq->ring_mask];
+
+		if (sqe->user_data == (uintptr_t)op)
+			return sqe;
+	}
+	return NULL;
+}
+
 static void completions_run(void)
 {
 	struct io_uring_cqe *cqe;

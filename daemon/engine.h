@@ -32,6 +32,8 @@ struct io_uring_sqe *engine_sqe(void);
 void engine_submit(struct io_uring_sqe *sqe, struct op *op);
 /* Ask for the end of an op in flight; its fn still comes. */
 void engine_cancel(struct op *op);
+/* The SQE of an op that the kernel has not been given yet, or NULL. It may still be changed, until the callback that asked returns. */
+struct io_uring_sqe *engine_unsubmitted(const struct op *op);
 
 /* Timers: one-shot, monotonic, milliseconds; restartable; cancel is immediate (fn will not be called). */
 struct timer {
