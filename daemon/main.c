@@ -254,15 +254,24 @@ static int signals_start(void)
 	return 0;
 }
 
-static int start_engine(void)
+/* All that may be had: setrlimit() fails where fs.nr_open came to be less. */
+static void files_start(void)
 {
 	struct rlimit rl;
+	rlim_t soft;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl))
+		return;
+	soft = rl.rlim_cur;
+	rl.rlim_cur = rl.rlim_max;
+	prm_files(setrlimit(RLIMIT_NOFILE, &rl) ? soft : rl.rlim_max);
+}
+
+static int start_engine(void)
+{
 	int ret;
 
-	if (!getrlimit(RLIMIT_NOFILE, &rl)) {
-		rl.rlim_cur = rl.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &rl);
-	}
+	files_start();
 	ret = engine_init();
 	if (ret == -ENOSYS || ret == -EPERM || ret == -EACCES)
 		log_err("io_uring is %s: iwarpd cannot run here; see sysctl kernel.io_uring_disabled and the container's seccomp profile",

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "conf.h"
 #include "log.h"
@@ -24,7 +23,13 @@ static struct {
 	struct prm_user *users;
 	uint64_t total[PRM_KINDS], refused[PRM_KINDS];
 	unsigned int programs;
-} prm;
+	uint64_t room;		/* files that users may have, all together */
+} prm = { .room = UINT64_MAX };
+
+void prm_files(uint64_t most)
+{
+	prm.room = most > 2 * FDS_OWN ? most - FDS_OWN : most / 2;
+}
 
 struct prm_user *prm_user_get(uint32_t uid)
 {
@@ -91,12 +96,9 @@ static uint64_t files(uint64_t streams, unsigned int programs)
  */
 static bool leaves_room(const struct prm_user *u, uint64_t n)
 {
-	uint64_t used = files(prm.total[PRM_STREAMS], prm.programs), room = UINT64_MAX;
-	struct rlimit rl;
+	uint64_t used = files(prm.total[PRM_STREAMS], prm.programs);
 
-	if (!getrlimit(RLIMIT_NOFILE, &rl) && rl.rlim_cur != RLIM_INFINITY)
-		room = rl.rlim_cur > 2 * FDS_OWN ? rl.rlim_cur - FDS_OWN : rl.rlim_cur / 2;
-	return used < room && files(u->used[PRM_STREAMS], u->programs) + n <= room - used;
+	return used < prm.room && files(u->used[PRM_STREAMS], u->programs) + n <= prm.room - used;
 }
 
 /* Which kind says no, or PRM_KINDS. */

@@ -33,6 +33,13 @@ struct prm_user {
 	struct prm_user *next;
 };
 
+/*
+ * How many files the process may have open, for the share of it that each user gets (security.md L2). Said once, at the start, after the limit
+ * was raised: it is not looked up again for each stream, so a limit that somebody changes later counts from the next start. Nothing said: no limit,
+ * as for tools that have no users.
+ */
+void prm_files(uint64_t most);
+
 struct prm_user *prm_user_get(uint32_t uid);	/* finds or makes; it stays for good. NULL: no memory */
 
 /* Several at once, all or nothing. 0 or -EDQUOT; a refusal is counted and says in the log what was exhausted. */

@@ -3,7 +3,6 @@
 #include "verbs_util.h"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include "../../daemon/conn.h"
 
@@ -19,6 +18,7 @@ static int setup(void **state)
 {
 	conf_default(&conf);
 	prm_strict = true;
+	prm_files(FILES);
 	pd = rnic_pd_get(1000);
 	foreign = rnic_pd_get(1001);
 	user = rnic_pd_user(pd);
@@ -119,6 +119,29 @@ static void programs_leave_room(void **state)
 		prm_program_gone(1000);
 	assert_int_equal(prm_take_one(user, PRM_STREAMS, 1), 0);
 	prm_give_one(user, PRM_STREAMS, 1);
+}
+
+/* What the daemon needs for itself is no part of what is shared; where there is little of all, half. */
+static void room_is_what_is_left(void **state)
+{
+	static const struct { uint64_t most, room; } t[] = { { 1024, 768 }, { 514, 258 }, { 512, 256 }, { 510, 255 }, { 100, 50 }, { 3, 1 }, { 0, 0 } };
+
+	conf.max_streams = UINT32_MAX;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		unsigned int n = 0;
+
+		prm_files(t[i].most);
+		while (prm_program(1000))
+			n++;
+		assert_int_equal(n, (t[i].room + 1) / 2);
+		for (; n; n--)
+			prm_program_gone(1000);
+	}
+	prm_files(UINT64_MAX);		/* RLIM_INFINITY */
+	assert_int_equal(prm_take_one(user, PRM_STREAMS, UINT32_MAX), 0);
+	assert_int_equal(prm_take_one(other, PRM_STREAMS, UINT32_MAX), 0);
+	prm_give_one(user, PRM_STREAMS, UINT32_MAX);
+	prm_give_one(other, PRM_STREAMS, UINT32_MAX);
 }
 
 static void queue_pairs_and_queues_count(void **state)
@@ -361,16 +384,13 @@ static void domains_of_one_user(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(strict_unless_told_otherwise), T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(programs_leave_room),
+		T(strict_unless_told_otherwise), T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(programs_leave_room), T(room_is_what_is_left),
 		T(queue_pairs_and_queues_count), T(stags_count),
 		T(invalidated_is_given_back), T(only_own_sealed_memory), T(memory_that_goes_takes_its_stags_along), T(no_aliases),
 		T(rights_change), T(users_do_not_meet), T(domains_of_one_user),
 	};
-	const struct rlimit files = { .rlim_cur = FILES, .rlim_max = FILES };
 
 	strict_at_start = prm_strict;
-	if (setrlimit(RLIMIT_NOFILE, &files))
-		return 1;
 	log_init(LOG_CRIT, 1);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
