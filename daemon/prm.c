@@ -8,6 +8,7 @@
 #include "log.h"
 #include "prm.h"
 
+#define USERS		4096u	/* one user's range of subordinate ids is 65536: 16 to a bucket */
 #define FDS_OWN		256u	/* files of the daemon that are no streams */
 #define FDS_STREAM	4u	/* a stream has at most so many: TCP, carrier, segment, watch */
 
@@ -20,7 +21,7 @@ static const struct { const char *name, *key; } kinds[PRM_KINDS] = {
 };
 
 static struct {
-	struct prm_user *users;
+	struct prm_user *users[USERS];
 	uint64_t total[PRM_KINDS], refused[PRM_KINDS];
 	unsigned int programs;
 	uint64_t room;		/* files that users may have, all together */
@@ -33,9 +34,9 @@ void prm_files(uint64_t most)
 
 struct prm_user *prm_user_get(uint32_t uid)
 {
-	struct prm_user *u;
+	struct prm_user **b = &prm.users[uid % USERS], *u;
 
-	for (u = prm.users; u; u = u->next) {
+	for (u = *b; u; u = u->next) {
 		if (u->uid == uid)
 			return u;
 	}
@@ -44,8 +45,8 @@ struct prm_user *prm_user_get(uint32_t uid)
 		return NULL;
 	u->uid = uid;
 	work_class_init(&u->turn);
-	u->next = prm.users;
-	prm.users = u;
+	u->next = *b;
+	*b = u;
 	return u;
 }
 
@@ -77,12 +78,6 @@ uint64_t prm_total(enum prm_kind k)
 uint64_t prm_refused(enum prm_kind k)
 {
 	return prm.refused[k];
-}
-
-void prm_foreach(void (*fn)(void *arg, const struct prm_user *u), void *arg)
-{
-	for (struct prm_user *u = prm.users; u; u = u->next)
-		fn(arg, u);
 }
 
 static uint64_t files(uint64_t streams, unsigned int programs)

@@ -30,7 +30,7 @@ struct prm_user {
 	unsigned int records;
 	unsigned int programs;		/* control connections */
 	struct work_class turn;		/* work of its streams: users share the engine, not streams */
-	struct prm_user *next;
+	struct prm_user *next;		/* of those whose ids hash alike */
 };
 
 /*
@@ -68,7 +68,6 @@ const char *prm_name(enum prm_kind k);		/* "streams", "memory", "stags", "reads"
 uint64_t prm_limit(const struct prm_user *u, enum prm_kind k);
 uint64_t prm_total(enum prm_kind k);		/* used by all users together */
 uint64_t prm_refused(enum prm_kind k);		/* times that a quota said no since the start */
-void prm_foreach(void (*fn)(void *arg, const struct prm_user *u), void *arg);
 
 /*
  * Memory for registrations: mappings of memfds that we made and sealed, so that nobody can shrink them under us, zeroed, and known
