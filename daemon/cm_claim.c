@@ -134,6 +134,7 @@ static void server_free(struct server_claim *s)
 	req_end(&s->req);
 	if (s->tcp >= 0)
 		close_passed(s->tcp, s->owner.uid);
+	prm_passed_gone(s->owner.uid);
 	free(s);
 }
 
@@ -240,9 +241,11 @@ struct late_claim {
 
 static void late_local(struct claim *cl, struct offer *o, enum iw_reason reason)
 {
+	struct late_claim *l = container_of(cl, struct late_claim, local);
+
 	if (o)
-		offer_withdraw(o, IW_REASON_NOT_MPA);
-	free(container_of(cl, struct late_claim, local));
+		offer_withdraw(o, l->reason);
+	free(l);
 }
 
 static void late_remote(struct sess_ask *q, bool yes, enum iw_reason reason)
@@ -280,6 +283,7 @@ int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd)
 {
 	struct server_claim *s = calloc(1, sizeof(*s));
 	enum iw_reason reason;
+	bool room;
 
 	if (!s || req_begin(&s->req, c, &m->h)) {
 		free(s);
@@ -291,10 +295,13 @@ int cm_claim(struct client *c, const struct iw_ctl_conn *m, int fd)
 	s->conn_id = m->conn_id;
 	memcpy(s->program, c->program, sizeof(s->program));
 	s->owner = (struct stream_owner){ .pid = c->pid, .uid = c->uid, .fd = m->fd, .program = s->program };
+	room = prm_passed(c->uid);
 	reason = server_check(s);
+	if (!reason && !room)
+		reason = IW_REASON_QUOTA;
 	if (reason) {
-		if (reason == IW_REASON_TUPLE_UNKNOWN || reason == IW_REASON_NO_IPSEC)
-			claim_is_late(&s->t, reason == IW_REASON_NO_IPSEC ? reason : IW_REASON_NOT_MPA);
+		if (reason == IW_REASON_TUPLE_UNKNOWN || reason == IW_REASON_NO_IPSEC || reason == IW_REASON_QUOTA)
+			claim_is_late(&s->t, reason == IW_REASON_TUPLE_UNKNOWN ? IW_REASON_NOT_MPA : reason);
 		server_plain(s, reason);
 		return 0;
 	}

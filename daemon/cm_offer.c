@@ -35,6 +35,18 @@ struct offer *offer_find(const struct tuple *t)
 	return NULL;
 }
 
+static void socket_gone(struct offer *o)
+{
+	o->tcp = -1;
+	prm_passed_gone(o->uid);
+}
+
+static void socket_close(struct offer *o)
+{
+	close_passed(o->tcp, o->uid);
+	socket_gone(o);
+}
+
 void offer_done(struct offer *o)
 {
 	timer_stop(&o->timer);
@@ -46,7 +58,7 @@ void offer_done(struct offer *o)
 	if (o->st)
 		stream_set_cm_data(o->st, NULL);
 	if (o->tcp >= 0)
-		close_passed(o->tcp, o->uid);
+		socket_close(o);
 	claims_settle(o, IW_REASON_TUPLE_UNKNOWN);
 	free(o);
 }
@@ -57,8 +69,7 @@ static void offer_plain(struct offer *o, enum iw_reason reason)
 {
 	if (o->req.client)
 		plain_record(o->req.client, o->conn_id, &o->t, true, o->fd, reason);
-	close_passed(o->tcp, o->uid);	/* before the answer: a close by the application must be the last one */
-	o->tcp = -1;
+	socket_close(o);	/* before the answer: a close by the application must be the last one */
 	req_plain(&o->req, reason);
 	claims_settle(o, reason);
 	offer_done(o);
@@ -95,7 +106,7 @@ static void offer_answered(struct sess_ask *q, bool yes, enum iw_reason reason)
 		offer_plain(o, error_reason(ret));
 		return;
 	}
-	o->tcp = -1;
+	socket_gone(o);
 	o->state = OFFER_OFFERED;
 	stream_set_cm_data(o->st, o);
 	list_add_tail(&o->client->priv->offers, &o->node);
@@ -144,6 +155,7 @@ int cm_offer(struct client *c, const struct iw_ctl_conn *m, int fd)
 {
 	struct offer *o = calloc(1, sizeof(*o));
 	enum iw_reason reason;
+	bool room;
 
 	if (!o || req_begin(&o->req, c, &m->h)) {
 		free(o);
@@ -159,7 +171,10 @@ int cm_offer(struct client *c, const struct iw_ctl_conn *m, int fd)
 	o->fd = m->fd;
 	o->conn_id = m->conn_id;
 	o->uid = c->uid;
+	room = prm_passed(c->uid);
 	reason = offer_check(o, m);
+	if (!reason && !room)
+		reason = IW_REASON_QUOTA;
 	if (reason) {
 		offer_plain(o, reason);
 		return 0;

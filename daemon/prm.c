@@ -23,7 +23,7 @@ static const struct { const char *name, *key; } kinds[PRM_KINDS] = {
 static struct {
 	struct prm_user *users[USERS];
 	uint64_t total[PRM_KINDS], refused[PRM_KINDS];
-	unsigned int programs;
+	uint64_t others;	/* files beside those of streams */
 	uint64_t room;		/* files that users may have, all together */
 } prm = { .room = UINT64_MAX };
 
@@ -80,9 +80,9 @@ uint64_t prm_refused(enum prm_kind k)
 	return prm.refused[k];
 }
 
-static uint64_t files(uint64_t streams, unsigned int programs)
+static uint64_t files(uint64_t streams, uint64_t others)
 {
-	return streams * FDS_STREAM + programs;
+	return streams * FDS_STREAM + others;
 }
 
 /*
@@ -91,9 +91,9 @@ static uint64_t files(uint64_t streams, unsigned int programs)
  */
 static bool leaves_room(const struct prm_user *u, uint64_t n)
 {
-	uint64_t used = files(prm.total[PRM_STREAMS], prm.programs);
+	uint64_t used = files(prm.total[PRM_STREAMS], prm.others);
 
-	return used < prm.room && files(u->used[PRM_STREAMS], u->programs) + n <= prm.room - used;
+	return used < prm.room && files(u->used[PRM_STREAMS], u->programs + u->passed) + n <= prm.room - used;
 }
 
 /* Which kind says no, or PRM_KINDS. */
@@ -175,12 +175,33 @@ bool prm_program(uint32_t uid)
 	if (!u || !leaves_room(u, 1))
 		return false;
 	u->programs++;
-	prm.programs++;
+	prm.others++;
 	return true;
 }
 
 void prm_program_gone(uint32_t uid)
 {
 	prm_user_get(uid)->programs--;
-	prm.programs--;
+	prm.others--;
+}
+
+bool prm_passed(uint32_t uid)
+{
+	struct prm_user *u = prm_user_get(uid);
+	bool room = leaves_room(u, 1);
+
+	u->passed++;
+	prm.others++;
+	if (room)
+		return true;
+	prm.refused[PRM_STREAMS]++;
+	log_warn("user %u: %u sockets wait for an answer; what is left of the open files is kept for others: plain TCP. See LimitNOFILE=", u->uid,
+		 u->passed);
+	return false;
+}
+
+void prm_passed_gone(uint32_t uid)
+{
+	prm_user_get(uid)->passed--;
+	prm.others--;
 }

@@ -29,6 +29,7 @@ struct prm_user {
 	uint64_t used[PRM_KINDS];
 	unsigned int records;
 	unsigned int programs;		/* control connections */
+	unsigned int passed;		/* sockets of requests under way */
 	struct work_class turn;		/* work of its streams: users share the engine, not streams */
 	struct prm_user *next;		/* of those whose ids hash alike */
 };
@@ -63,6 +64,12 @@ void prm_forget(uint32_t uid);
  */
 bool prm_program(uint32_t uid);
 void prm_program_gone(uint32_t uid);
+/*
+ * A socket that such a program passed, from its request to the answer; a stream that it comes to be in is counted as such. It is there,
+ * so it counts in any case; false: the answer has to be no, by the quota (which is counted, and logged).
+ */
+bool prm_passed(uint32_t uid);
+void prm_passed_gone(uint32_t uid);
 
 const char *prm_name(enum prm_kind k);		/* "streams", "memory", "stags", "reads", "cq_entries" */
 uint64_t prm_limit(const struct prm_user *u, enum prm_kind k);
