@@ -432,6 +432,17 @@ static void startup_fails(void **state)
 	assert_int_equal(z.err, EPROTO);
 	assert_int_equal(z.flushed, 4);
 	assert_true(z.term.layer == 2 && z.term.code == 4);	/* MPA-8-01 */
+	hear_end();
+	assert_true(!heard.n && heard.err == ECONNRESET);	/* "close" is a reset: docs/rnic.md, MPA-7.1.1-01 */
+	again();
+	initiate("");
+	hear(24);
+	say("HTTP/1.0 400 No\r\n\r\n", 19);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, EPROTO);
+	assert_true(z.term.layer == 2 && z.term.code == 4);
+	hear_end();
+	assert_true(!heard.n && heard.err == ECONNRESET);
 	again();
 	conf.startup_timeout = 100;
 	respond();
