@@ -72,7 +72,7 @@ void conn_kick(struct conn *c);
 void conn_close(struct conn *c);
 /* Now, by RST. No callback comes any more. */
 void conn_abort(struct conn *c);
-/* No callback comes any more; the conn lingers (Terminate, FIN) and frees itself. */
+/* No callback comes any more; the conn lingers (Terminate, FIN; what was posted is sent, what comes is dropped) and frees itself. */
 void conn_detach(struct conn *c);
 /* The ULP cannot go on: as conn_detach(), but with a Terminate. Of an Initiator in established() it is the first FPDU: 2/0/05 (EMPA-9.3-01). */
 void conn_terminate(struct conn *c, uint8_t layer, uint8_t etype, uint8_t code);

@@ -17,6 +17,7 @@
 #include "bus.h"
 #include "cm.h"
 #include "conf.h"
+#include "conn.h"
 #include "engine.h"
 #include "ipsec.h"
 #include "log.h"
@@ -341,7 +342,7 @@ int main(int argc, char **argv)
 	bus_stop();
 	ctl_stop();
 	ipsec_stop();
-	if (stream_count())	/* the kernel takes their sockets; nothing is worth walking through in user space */
+	if (stream_count() || conn_count())	/* the kernel takes their sockets; nothing is worth walking through in user space */
 		_exit(ret ? 1 : 0);
 	engine_fini();
 	return ret ? 1 : 0;

@@ -68,7 +68,7 @@ static void sess_free(struct sess *s)
 	if (s->conn) {
 		if (s->mr)
 			rnic_mr_dereg(s->mr);
-		if (stopping || s->gives_way || (!s->dialled && !port_lingers(s->peer)))
+		if (s->gives_way || (!s->dialled && !port_lingers(s->peer)))
 			conn_abort(s->conn);
 		else
 			conn_detach(s->conn);
@@ -291,6 +291,9 @@ static void on_established(void *ctx, const struct iw_mpa_frame *frame)
 
 static void on_event(void *ctx, enum iw_qp_event ev)
 {
+	struct sess *s = ctx;
+
+	s->fin |= ev == IW_QP_EV_EOF;
 }
 
 /* What a failed startup says about the other side. */
@@ -303,6 +306,14 @@ static enum iw_reason startup_reason(int err, const struct iw_mpa_frame *reject)
 	if (err == ECONNRESET || err == EPIPE || !err)
 		return IW_REASON_PEER_REFUSED;	/* 'allow' closes without a word */
 	return err == ETIMEDOUT ? IW_REASON_PEER_UNREACHABLE : IW_REASON_PEER_NO_IWARP;
+}
+
+/* A FIN alone is no word of the daemon's: the kernel may have sent it for one that was killed. */
+static const char *end_text(const struct sess *s, int err)
+{
+	if (s->stopped)
+		return "its daemon was stopped";
+	return s->fin || !err ? "closed by the other side" : strerror(err);
 }
 
 static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
@@ -320,8 +331,7 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 	if (s->state == SESS_DEAD)
 		return;
 	if (s->state == SESS_UP || s->state == SESS_HELLO)
-		log_info("session %s %s ended%s%s", s->dialled ? "to" : "from", ip_text(s->peer->ip), err ? ": " : "",
-			 err ? strerror(err) : "");
+		log_info("session %s %s ended: %s", s->dialled ? "to" : "from", ip_text(s->peer->ip), end_text(s, err));
 	else if (!s->dialled)
 		log_warn("session from %s failed to start: %s", ip_text(s->peer->ip), err ? strerror(err) : "closed");
 	sess_fail(s, s->state == SESS_UP ? IW_REASON_DAEMON_GONE : startup_reason(err, reject), NULL);
@@ -520,8 +530,12 @@ static void stop_peer(struct peer *p, void *arg)
 	p->redials = 0;
 	list_each(n, nxt, &p->out)
 		sess_fail(list_entry(n, struct sess, node), IW_REASON_DAEMON_GONE, NULL);
-	list_each(n, nxt, &p->in)
-		sess_fail(list_entry(n, struct sess, node), IW_REASON_DAEMON_GONE, NULL);
+	list_each(n, nxt, &p->in) {
+		struct sess *s = list_entry(n, struct sess, node);
+
+		tell_stopping(s);
+		sess_fail(s, IW_REASON_DAEMON_GONE, NULL);
+	}
 }
 
 void session_stop(void)

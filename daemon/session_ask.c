@@ -241,6 +241,7 @@ static void listener_notice(struct sess *s, const struct iw_sm *m)
 {
 	if (!ip_same(m->a.ip, s->peer->ip))
 		return;
+	s->stopped |= !m->yes && m->reason == IW_REASON_DAEMON_GONE;
 	/* "gone" is not remembered: a server that restarts its listener is there again before the next notice */
 	port_set(s->known, m->a.port, m->yes);
 	port_set(s->registered, m->a.port, m->yes);

@@ -31,6 +31,8 @@ struct sess {
 	struct peer *peer;
 	enum sess_state state;
 	bool dialled, never_up;
+	bool fin;			/* the other side closed it in order */
+	bool stopped;			/* dialler: its daemon said that it stops */
 	enum iw_reason why;		/* DEAD: what to tell those who wait */
 	uint8_t local[16];		/* our address */
 	struct iw_addr me, them;	/* the two ends of its connection */
@@ -113,6 +115,8 @@ int ask_ping(struct sess *s);
 /* session_tell.c */
 void tell_received(struct sess *s, const struct iw_sm *m);
 void tell_down(struct sess *s);
+/* This daemon stops. */
+void tell_stopping(struct sess *s);
 /* Our own session to p (from local) came up, or failed. */
 void tell_dialled(struct peer *p, const uint8_t local[16], bool up);
 

@@ -146,6 +146,17 @@ static void notice_port(struct sess *s, uint16_t port)
 	sess_send(s, &m);
 }
 
+void tell_stopping(struct sess *s)
+{
+	struct iw_sm m = { .type = IW_SM_LISTENER, .reason = IW_REASON_DAEMON_GONE, .a.port = conf.control_port };
+
+	if (s->state != SESS_UP || s->notices >= notices_max(s))
+		return;
+	memcpy(m.a.ip, s->local, 16);
+	m.seq = notice_begin(s);
+	sess_send(s, &m);
+}
+
 static void notices_run(struct sess *s)
 {
 	if (s->state != SESS_UP)

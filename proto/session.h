@@ -46,7 +46,8 @@ enum iw_sm_type {
 	IW_SM_CLAIM = 3,	/* dialler: is the connection a (local) - b (peer), as the dialler sees it, offered? */
 	IW_SM_PING = 4,		/* dialler */
 	IW_SM_ANSWER = 16,	/* acceptor: seq of the question, yes or no with reason */
-	IW_SM_LISTENER = 32,	/* acceptor: yes = a listener is registered at a, no = not any more */
+	IW_SM_LISTENER = 32,	/* acceptor: yes = a listener is registered at a, no = not any more; of its control port, with reason
+				 * DAEMON_GONE: the acceptor's daemon was told to stop, FIN follows */
 	IW_SM_CONFIRM = 33,	/* acceptor: connection a - b as the acceptor sees it: yes = start MPA, no = it stays plain, reason */
 	IW_SM_ACK = 48,		/* dialler: seq of the notice */
 };

@@ -104,8 +104,39 @@ host_end "$f"
 grep -q 'too many sessions' "$RIG_DIR/iwarpd.1.log"
 ok $? "there was no room for all"
 
-# no daemon at the server; then there is one again, and both find each other without a wait for the cache
+# A daemon that is stopped says so, and ends its sessions by FIN. One that does not know the word for it takes it for that of a listener that goes.
+older='
+import struct, sys
+sys.path.insert(0, sys.argv[1])
+import peer
+w = peer.connect((sys.argv[2], 874))
+w.initiate(peer.IWCM)
+w.send(peer.sm(peer.HELLO, 1, struct.pack(">Q", 0x6c696172)))
+w.get()
+print("up", flush=True)
+try:
+    while True:
+        m = w.get()[18:]
+        print(m[0] == peer.LISTENER, m[1], "reason", m[9], "port", struct.unpack(">H", m[28:30])[0], flush=True)
+        w.send(peer.sm(peer.ACK, struct.unpack(">I", m[4:8])[0]))
+except peer.Ended as e:
+    print(e, flush=True)
+'
+host_bg 2 older.log python3 -c "$older" "$(dirname "$0")/attacks" "$a"
+older=$!
+until_true 20 grep -q up "$RIG_DIR/older.log"
+until_true 20 eval 'talk && check'
+n=$(wc -l <"$RIG_DIR/iwarpd.2.log")
+since() { tail -n +$((n + 1)) "$RIG_DIR/iwarpd.2.log" | grep "session .* ended"; }
+ends() { [ "$(since | grep -c "$a")" -ge 2 ]; }
 daemon_stop 1
+until_true 20 ends
+is "$(since | grep -c "session to $a ended: its daemon was stopped")" 1 "the end of the session tells that the other daemon was stopped" || diag "$(since)"
+is "$(since | grep -c reset)" 0 "nothing was reset" || diag "$(since)"
+until_true 20 rig_gone $older
+is "$(tail -n 2 "$RIG_DIR/older.log" | tr '\n' ' ')" "True 0 reason 23 port 874 EOF " "what an older daemon is told"
+
+# no daemon at the server; then there is one again, and both find each other without a wait for the cache
 daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
 check
 says peer-no-iwarp

@@ -468,11 +468,31 @@ static void half_closed_by_us(void **state)
 	assert_int_equal(z.err, 0);
 }
 
+/* What still comes for a ULP that is gone is dropped: its receives have no memory any more, and that is nobody's error. */
+static void detached_hears_nothing(void **state)
+{
+	struct conn *c;
+
+	up("fpdu.write.zero");
+	c = z.c;
+	z.c = NULL;
+	rnic_mr_dereg(mr);
+	mr = NULL;
+	conn_detach(c);
+	say_vec("fpdu.send.5");
+	hear_end();
+	assert_true(heard.eof && !heard.n);
+	run_rounds(20);
+	assert_int_equal(rnic_qp_state(conn_qp(c))->state, IW_QP_RTS);
+	shutdown(tcp[0], SHUT_WR);
+	run_until(all_gone, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(ulpdus_fill_the_emss), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves), T(delivered_while_stalled),
-		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us), T(peer_closes_its_half),
+		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us), T(peer_closes_its_half), T(detached_hears_nothing),
 		T(close_waits_for_reads), T(fin_instead_of_response), T(startup_fails),
 		T(segments_begin_with_fpdus),	/* last: it goes into a network namespace of its own */
 	};
