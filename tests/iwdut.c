@@ -354,6 +354,18 @@ static void usage(FILE *f)
 		"  --hide-stag-errors  STags of others are answered like STags that do not exist\n");
 }
 
+static bool port_number(const char *s, unsigned int *port)
+{
+	unsigned long v;
+	char *end;
+
+	if (*s < '0' || *s > '9')
+		return false;
+	v = strtoul(s, &end, 10);
+	*port = (unsigned int)v;
+	return !*end && v < 65536;
+}
+
 static int parse(int argc, char **argv, unsigned int *port)
 {
 	static const struct option opts[] = {
@@ -361,14 +373,14 @@ static int parse(int argc, char **argv, unsigned int *port)
 		{ "markers", no_argument, NULL, 'm' }, { "help", no_argument, NULL, 'h' }, { "hide-stag-errors", no_argument, NULL, 's' }, { 0 },
 	};
 	bool have = false;
-	char *end;
 	int o;
 
 	while ((o = getopt_long(argc, argv, "", opts, NULL)) != -1) {
 		switch (o) {
 		case 'p':
-			*port = (unsigned int)strtoul(optarg, &end, 10);
-			have = *optarg && !*end && *port < 65536;
+			have = port_number(optarg, port);
+			if (!have)
+				return -EINVAL;
 			break;
 		case 'c':
 			if (strcmp(optarg, "on") && strcmp(optarg, "off"))

@@ -240,6 +240,13 @@ def read(dut):
 
 made = subprocess.run([top + "/tests/iwdut", "--help"], capture_output=True, text=True)
 ok(made.returncode == 0 and "--port" in made.stdout, "make has put it where scripted peers look: tests/iwdut", made.stderr)
+for args in (["--port", str(2 ** 32)], ["--port", "65536"], ["--port", "+0"], ["--port", " 0"], ["--port", ""], ["--port", "0x1"], [], ["--port", "0", "more"],
+             ["--port", "-1", "--port", "0"], ["--port", "0", "--crc", "maybe"]):
+    try:
+        bad = subprocess.run([build + "/tests/iwdut", *args], capture_output=True, text=True, timeout=20)
+        ok(bad.returncode == 2 and not bad.stdout and "usage: " in bad.stderr, f"wrong usage: {args}", bad.stdout + bad.stderr)
+    except subprocess.TimeoutExpired as e:
+        ok(False, f"wrong usage: {args}", e.stdout)
 plain = Dut()
 negative(plain)
 good(plain)
