@@ -27,18 +27,37 @@ def mpa():
 
 
 def fpdu():
-    """Whole FPDUs without PAD and CRC (the target puts them on), or the stream itself with Markers (2) and CRCs off (1)."""
+    """Whole FPDUs without PAD and CRC (the target puts them on, and Markers with 2), or the stream itself with Markers and CRCs (0x83)."""
+    def ulpdus(*us):
+        return b"".join(struct.pack(">H", len(u)) + u for u in us)
+
+    def response(to, data, last=True):
+        return struct.pack(">BBIQ", 0xc1 if last else 0x81, 0x42, 0x19f0c709, to) + data
+
+    def original(msn):
+        return struct.pack(">BBIIIIIQ", 0x41, 0x4b, 0, 3, msn, 0, msn, 10)
+
+    zero = bytes.fromhex("c1420000000000000000000000000000")[:14]
+    yield bytes([4]) + ulpdus(original(1), response(0x2040, b"a" * 16), response(0x2080, b"b" * 20, False), response(0x2094, b"c" * 12), original(2))
+    yield bytes([0x24]) + ulpdus(response(0x2000, b"d" * 32), zero, response(0x2080, b"e" * 32), original(1), response(0x2100, b"f" * 32),
+                                 response(0x2140, b"g" * 32))
+    yield bytes([0x76]) + ulpdus(zero, response(0x2000, b"h" * 9, False), response(0x2009, b"i" * 23), zero)
+    v = dict(vectors())
+    inv = v["fpdu.sendinv"][2:24]
+    yield bytes([0]) + ulpdus(v["fpdu.rreq"][2:48], inv)    # a Response whose source went
+    yield bytes([0x40]) + ulpdus(inv[:2] + b"\x77\xe0\xb9\x02" + inv[6:])    # a Send of ours, likewise
     for name, v in vectors():
         if name.startswith(("fpdu.", "neg", "want", "term.", "ign.", "seg.", "stream.")) and len(v) >= 8:
             if name.startswith("stream.m") or name == "stream.neg.fpduptr":
                 yield b"\3" + v
+                yield b"\x83" + v
                 continue
             out, p = b"", 0
             while p + 2 <= len(v):
                 n = struct.unpack_from(">H", v, p)[0]
                 out += v[p:p + 2 + n]
                 p += 2 + n + -(2 + n) % 4 + 4
-            for mode in (0, 4, 16, 20):
+            for mode in (0, 4, 16, 20, 0x26, 0x50, 0x72):
                 yield bytes([mode]) + out
 
 
