@@ -148,7 +148,7 @@ static void segments_begin_with_fpdus(void **state)
 	struct sockaddr_in me;
 	socklen_t len = sizeof(me);
 	struct packets p = { .fd = -1 };
-	int big = 64 << 20;
+	int big = 64 << 20, nodelay = 0;
 	size_t total = 0;
 
 	if (unshare(CLONE_NEWNET) || !plain_link())
@@ -161,6 +161,8 @@ static void segments_begin_with_fpdus(void **state)
 	assert_int_equal(getsockname(tcp[1], (struct sockaddr *)&me, &len), 0);
 	p.from = me.sin_port;
 	up("fpdu.write.zero");
+	len = sizeof(nodelay);
+	assert_true(!getsockopt(conn_fd(z.c), IPPROTO_TCP, TCP_NODELAY, &nodelay, &len) && nodelay);
 	wr.sge[0].stag = rnic_mr_stag(mr);
 	p.starts = calloc(1, 2 << 20);
 	for (uint32_t left = 1 << 20, m = iw_mpa_mulpdu(emss(), false) - 14u; left; left -= left < m ? left : m) {

@@ -402,7 +402,28 @@ static void mulpdu_follows(void **state)
 	pair_free(&t);
 }
 
-/* Only whole FPDUs, within cap, about budget. */
+/* MPA-5.1-04: as many whole FPDUs at once as there are; with a budget, no more of them than it takes to reach it. */
+static void batched(void **state)
+{
+	const uint32_t each = 2 + 14 + 16 + 4;
+	struct iw_wr w = wr_write(1, 0, 0, 16);
+	struct pair t;
+	size_t n;
+
+	pair_new(&t, param_default, param_default);
+	for (int i = 0; i < 20; i++)
+		post(t.a, &w);
+	n = iw_qp_tx(&t.a->qp, &end_ops, t.a, t.a->out, IW_FPDU_MAX_MARKERS, 2 * each + 1);
+	assert_int_equal(n, 3 * each);
+	n += iw_qp_tx(&t.a->qp, &end_ops, t.a, t.a->out + n, IW_FPDU_MAX_MARKERS, 0);
+	assert_int_equal(n, 20 * each);
+	iw_qp_tx_done(&t.a->qp, &end_ops, t.a, n);
+	end_feed(t.b, t.a->out, n);
+	assert_int_equal(t.b->qp.stat.rx_write, 20);
+	pair_free(&t);
+}
+
+/* Only whole FPDUs, within cap. */
 static void cap_and_budget(void **state)
 {
 	struct iw_wr w = wr_write(1, 0, 0, 1000000);
@@ -510,7 +531,7 @@ int main(void)
 		cmocka_unit_test(operations), cmocka_unit_test(ord_kept), cmocka_unit_test(no_ord), cmocka_unit_test(fence),
 		cmocka_unit_test(completions_in_order), cmocka_unit_test(write_then_read), cmocka_unit_test(turns),
 		cmocka_unit_test(not_mixed), cmocka_unit_test(rtr), cmocka_unit_test(start_checks), cmocka_unit_test(responder_gate),
-		cmocka_unit_test(msn_wraps), cmocka_unit_test(mulpdu_follows), cmocka_unit_test(cap_and_budget),
+		cmocka_unit_test(msn_wraps), cmocka_unit_test(mulpdu_follows), cmocka_unit_test(cap_and_budget), cmocka_unit_test(batched),
 		cmocka_unit_test(marker_tolerance), cmocka_unit_test(marker_in_the_crc), cmocka_unit_test(marker_positions),
 	};
 
