@@ -8,7 +8,7 @@ import sys
 top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
 MAX_LEN = {"mpa_fuzz": 600, "fpdu_fuzz": 4096, "rs_fuzz": 2048, "ctlword_fuzz": 2048, "conf_fuzz": 2048, "conn_fuzz": 1500, "ctl_fuzz": 1024,
-           "session_fuzz": 1024}
+           "session_fuzz": 1024, "ask_fuzz": 1024}
 
 
 def vectors():
@@ -101,8 +101,21 @@ def programs(kinds):
     yield bytes(x for k in range(kinds) for x in (k, 1, 2, 3))
 
 
+def answers():
+    """A question; then an answer to HELLO and what may follow: answers, notices of listeners, confirmations, more questions, any octets."""
+    hello = b"\x00\x00\x80"
+    for more in (b"\x80", b"\x90\x05", b"\x82\x01\x01", b"\x82\x00\x02\x07", b"\x82\x11\x03", b"\x82\x10\x03\x02", b"\x83\x81\x80",
+                 b"\x83\x41\x80", b"\x83\xc1\x87\x00\x80", b"\x86\x00", b"\xc0\x09",
+                 b"\x84\x00\x0c" + bytes(12), b"\x85\x00\x12" + bytes(18), b"\x83\x02\x03\x03\x00\x00"):
+        yield hello + more
+        yield hello + more * 3 + b"\x80\x83\x04\x80"
+    for how in (b"\x20\x05", b"\x10", b"\x80\x00\x10\x01", b"\x80\x00\x00\x09", b"\x08\x01", b"\x40\x00"):
+        yield b"\x00" + how + b"\x80\x80"
+    yield b"\x00\x00\x90\x07\x80"
+
+
 MAKERS = {"mpa_fuzz": mpa, "fpdu_fuzz": fpdu, "rs_fuzz": words, "ctlword_fuzz": words, "conf_fuzz": conf, "conn_fuzz": conn,
-          "ctl_fuzz": lambda: programs(16), "session_fuzz": lambda: programs(8)}
+          "ctl_fuzz": lambda: programs(16), "session_fuzz": lambda: programs(8), "ask_fuzz": answers}
 
 if sys.argv[1] == "--max-len":
     print(MAX_LEN.get(sys.argv[2], 4096))

@@ -3,19 +3,15 @@
  * libFuzzer: messages between daemons. First the codec by itself, both directions; then a hostile daemon that dials a live one: MPA, HELLO
  * and questions as they should be, or as the input says. Every answer must be well-formed, and the session must end without a trace.
  */
-#include "daemon.h"
-
-#include "../../proto/crc32c.h"
-#include "../../proto/wire.h"
+#include "other.h"
 
 static struct {
-	int s, lib, listener;
+	int lib, listener;
 	uint16_t port, own;
-	uint32_t msn;
 	uint8_t in[1 << 16];
 	size_t nin;
 	bool replied, rejected;
-	unsigned int asked, answers;
+	unsigned int answers;
 } z;
 
 /* ---- the codec ---- */
@@ -42,13 +38,13 @@ static void message(const uint8_t *u, size_t n)
 	must((u[1] & 15) == IW_OP_SEND && n >= 18 && u[0] & IW_DDP_L);
 	must(!iw_sm_decode(&m, u + 18, n - 18, false));
 	z.answers += m.type == IW_SM_ANSWER;
-	must(z.answers <= z.asked);
+	must(z.answers <= other.posted);
 }
 
 static size_t parse_one(void)
 {
 	struct iw_mpa_frame f;
-	size_t ulpdu, wire;
+	size_t wire;
 	int n;
 
 	if (!z.replied) {
@@ -58,15 +54,10 @@ static size_t parse_one(void)
 		z.rejected = n > 0 && f.reject;
 		return (size_t)n;
 	}
-	if (z.nin < 2)
-		return 0;
-	must(!z.rejected);
-	ulpdu = iw_get16(z.in);
-	wire = iw_mpa_fpdu_len((uint16_t)ulpdu);
-	if (z.nin < wire)
-		return 0;
-	must(iw_crc32c(0, z.in, wire - 4) == iw_crc32c_get(z.in + wire - 4));
-	message(z.in + 2, ulpdu);
+	must(!z.rejected || !z.nin);
+	wire = fpdu_whole(z.in, z.nin);
+	if (wire)
+		message(z.in + 2, iw_get16(z.in));
 	return wire;
 }
 
@@ -75,9 +66,9 @@ static void hear(void)
 	ssize_t n;
 	size_t k;
 
-	if (z.s < 0)
+	if (other.s < 0)
 		return;
-	while ((n = recv(z.s, z.in + z.nin, sizeof(z.in) - z.nin, MSG_DONTWAIT)) > 0) {
+	while ((n = recv(other.s, z.in + z.nin, sizeof(z.in) - z.nin, MSG_DONTWAIT)) > 0) {
 		z.nin += (size_t)n;
 		while ((k = parse_one())) {
 			memmove(z.in, z.in + k, z.nin - k);
@@ -87,42 +78,6 @@ static void hear(void)
 }
 
 /* ---- what the other daemon says ---- */
-static void say(const void *p, size_t n)
-{
-	if (z.s >= 0)
-		send(z.s, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static void fpdu(uint8_t *f, size_t ulpdu)
-{
-	size_t n = fpdu_close(f, ulpdu);
-
-	iw_crc32c_put(f + n - 4, iw_crc32c(0, f, n - 4));
-	say(f, n);
-}
-
-static void post(const uint8_t *payload, size_t n)
-{
-	uint8_t f[700] = { [2] = 0x41, [3] = 0x40 | IW_OP_SEND };
-
-	iw_put32(f + 12, z.msn++);
-	memcpy(f + 20, payload, n);
-	fpdu(f, 18 + n);
-}
-
-static void post_msg(const struct iw_sm *m)
-{
-	uint8_t out[IW_SM_MAX];
-	int n = iw_sm_encode(m, out);
-
-	if (n < 0)
-		return;
-	z.asked++;
-	post(out, (size_t)n);
-}
-
-#define GENERATION 42u
-
 static void request(struct input *in)
 {
 	struct iw_mpa_frame f = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = 1, .ird = 1, .ord = 1, .pd_len = IW_SM_PD_LEN };
@@ -179,26 +134,6 @@ static void question(struct input *in)
 	post_msg(&m);
 }
 
-static void any_send(struct input *in)
-{
-	uint8_t p[400];
-	size_t n = in16(in) % sizeof(p);
-
-	in_octets(in, p, n);
-	z.asked++;
-	post(p, n);
-}
-
-static void any_fpdu(struct input *in)
-{
-	uint8_t f[600] = { 0 };
-	size_t n = in16(in) % 500;
-
-	in_octets(in, f + 2, n);
-	z.asked++;
-	fpdu(f, n);
-}
-
 static void library(struct input *in)
 {
 	struct iw_ctl_fdmsg m;
@@ -232,7 +167,7 @@ static void step(struct input *in, uint8_t op)
 		break;
 	case 5:
 		if (in8(in) == 0)
-			shutdown(z.s, SHUT_WR);
+			shutdown(other.s, SHUT_WR);
 		break;
 	case 6:
 		say(in->p, in->n < 16 ? in->n : 16);
@@ -244,20 +179,6 @@ static void step(struct input *in, uint8_t op)
 		rounds(1);
 		hear();
 	}
-}
-
-static unsigned int sessions;
-
-static void count(void *arg, const struct peer_info *info)
-{
-	sessions += info->in || info->out;
-}
-
-static bool quiet(void)
-{
-	sessions = 0;
-	peers_foreach(count, NULL);
-	return !sessions && !client_count();
 }
 
 static void hello_library(void)
@@ -291,11 +212,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	daemon_once();
 	memset(&z, 0, sizeof(z));
-	z.msn = 1;
 	z.listener = tcp_listen(&z.port);
 	hello_library();
-	z.s = tcp_connect(conf.control_port);
-	must(!getsockname(z.s, (void *)&me, &len));
+	other_new(tcp_connect(conf.control_port));
+	must(!getsockname(other.s, (void *)&me, &len));
 	z.own = ntohs(me.sin_port);
 	rounds(2);
 	in8(&in);
@@ -304,10 +224,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		step(&in, in8(&in));
 	rounds(3);
 	hear();
-	close(z.s);
+	close(other.s);
 	close(z.lib);
 	close(z.listener);
-	until_quiet(quiet);
+	until_quiet(no_sessions);
 	must(!rnic_mr_count());
 	return 0;
 }
