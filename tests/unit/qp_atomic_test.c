@@ -106,10 +106,52 @@ static void atomic_threads(void **state)
 	pair_free(&t);
 }
 
+/* The arithmetic bit by bit, as RFC 7306 5.1 tells it, against ours: each bit alone as operand and as mask, and some patterns. */
+static uint64_t slow_add(uint64_t orig, uint64_t add, uint64_t mask)
+{
+	uint64_t sum = 0, carry = 0;
+
+	for (unsigned int i = 0; i < 64; i++) {
+		uint64_t bit = (orig >> i & 1) + (add >> i & 1) + carry;
+
+		sum |= (bit & 1) << i;
+		carry = mask >> i & 1 ? 0 : bit >> 1;
+	}
+	return sum;
+}
+
+static uint64_t slow_swap(uint64_t orig, uint64_t cmp, uint64_t mask, uint64_t swap)
+{
+	uint64_t out = 0;
+
+	for (unsigned int i = 0; i < 64; i++) {
+		if (mask >> i & 1 && (orig ^ cmp) >> i & 1)
+			return orig;
+		out |= (~mask >> i & 1 ? swap : orig) & 1ull << i;
+	}
+	return out;
+}
+
+static void every_bit(void **state)
+{
+	enum { N = 72 };
+	uint64_t v[N] = { 0, ~0ull, 0x8000000080000000, 0x8080808080808080, 0x0123456789abcdef, 0x7fffffffffffffff, 0x5555555555555555, 10 };
+
+	for (unsigned int i = 0; i < 64; i++)
+		v[8 + i] = 1ull << i;
+	for (unsigned int a = 0; a < N; a++)
+		for (unsigned int b = 0; b < N; b++)
+			for (unsigned int c = 0; c < N; c++) {
+				assert_int_equal(iw_fetchadd(v[a], v[b], v[c]), slow_add(v[a], v[b], v[c]));
+				assert_int_equal(iw_cmpswap(v[a], v[b], v[c], v[7], ~v[c]), slow_swap(v[a], v[b], v[c], v[7]));
+			}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(atomic_chain), cmocka_unit_test(atomic_alignment), cmocka_unit_test(atomic_at_the_end), cmocka_unit_test(atomic_threads),
+		cmocka_unit_test(every_bit),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -308,8 +308,12 @@ static void start_checks(void **state)
 	assert_int_equal(iw_qp_post_send(qp, &wr), -EMSGSIZE);	/* DDP-5.2-02 */
 	wr.sge[1].len--;
 	assert_int_equal(iw_qp_post_send(qp, &wr), 0);
-	wr.op = IW_WR_RECV;
-	assert_int_equal(iw_qp_post_send(qp, &wr), -EINVAL);
+	wr.sge[0].len = wr.sge[1].len = 8;
+	for (wr.op = IW_WR_READ; wr.op <= IW_WR_RECV; wr.op++)	/* a Read has one sink (RDMAP-5.2.1-03); no such work request at last */
+		assert_int_equal(iw_qp_post_send(qp, &wr), -EINVAL);
+	wr.nsge = 1;
+	for (wr.op = IW_WR_IMM; wr.op <= IW_WR_RECV; wr.op++)
+		assert_int_equal(iw_qp_post_send(qp, &wr), -EINVAL);
 	wr = wr_write(1, 0, 0, 1);
 	wr.flags = IW_WR_INLINE;
 	assert_int_equal(iw_qp_post_send(qp, &wr), -EINVAL);
