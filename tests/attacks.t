@@ -199,8 +199,8 @@ for i in 1 2 3 4 5 6 7 8; do eval "exec $((10 + i))>&-"; done
 
 # L2: a program that connects to the control socket again and again takes half of the daemon's open files at most
 RIG_OPTS[3]=
-daemon_stop 3 && daemon_start 3
-prlimit --pid "$(daemon_pid 3)" --nofile=600:600
+daemon_stop 3
+RIG_DAEMON_WITH="prlimit --nofile=600:600" daemon_start 3
 mkfifo "$RIG_DIR/grab"
 as 3 $NOBODY env -u LD_PRELOAD "$PY" "$ATTACKS/app.py" grab "$(host_dir 3)/ctl.sock" 800 <"$RIG_DIR/grab" >"$RIG_DIR/grab.log" 2>&1 &
 RIG_PIDS+=($!)

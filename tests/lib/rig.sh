@@ -5,6 +5,7 @@
 #	rig_up 2			hosts 1 and 2: 10.77.0.N and fd77::N on eth0
 #	host_exec_iw 1 program ...	with the library; host_exec without; host_bg, host_bg_iw in the background
 #	host_ctl 1 streams --json	iwctl of that host
+#	RIG_DAEMON_WITH="prlimit --nofile=600" daemon_start 1	its iwarpd, by another program
 #	done_testing			takes everything down and looks for what was left
 #
 # Ends only processes it started and deletes only namespaces it made; their names hold the pid of the test.
@@ -139,7 +140,7 @@ daemon_start() {
 	[ $# = 0 ] || RIG_OPTS[h]=$*
 	mkfifo "$fifo" || return 1
 	# shellcheck disable=SC2086
-	nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD "$IW_BUILD/tests/lib/ready" "$fifo" 15 \
+	nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD ${RIG_DAEMON_WITH-} "$IW_BUILD/tests/lib/ready" "$fifo" 15 \
 		"$IW_BUILD/iwarpd" --run-dir "$(host_dir "$h")" $RIG_DAEMON_OPTS ${RIG_OPTS[h]-} \
 		>>"$RIG_DIR/iwarpd.$h.log" 2>&1 </dev/null &
 	RIG_DAEMON[h]=$!
