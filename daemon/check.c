@@ -78,7 +78,8 @@ static bool ipsec_step(struct check *k, const uint8_t local[16])
 	else if (ipsec_check(&t))
 		step(k, "require_ipsec is set, and no IPsec policy asks for ESP between %s and %s in both directions.", ip_text(local), addr_text(&k->dst));
 	else
-		step(k, "IPsec policies ask for ESP between %s and %s in both directions.", ip_text(local), addr_text(&k->dst));
+		step(k, "IPsec policies ask for ESP between %s and %s in both directions; whether there are security associations, without which the "
+			"kernel lets nothing pass, was not looked at.", ip_text(local), addr_text(&k->dst));
 	return !ipsec_check(&t);
 }
 
@@ -95,6 +96,10 @@ static bool session_step(struct check *k, enum iw_reason reason)
 		return false;
 	}
 	memcpy(k->local, s->local, 16);
+	if (reason == IW_REASON_TIMEOUT) {
+		step(k, "There is a session with its daemon at port %u from %s, but it does not answer.", conf.control_port, ip_text(s->local));
+		return true;
+	}
 	step(k, "Its daemon answers at port %u: MPA and version %u are agreed, it took %u ms from %s.", conf.control_port, IW_SM_VERSION,
 	     s->took_ms, ip_text(s->local));
 	if (reason == IW_REASON_PEER_UNTRUSTED)
@@ -110,6 +115,10 @@ static void answered(struct sess_ask *q, bool yes, enum iw_reason reason)
 
 	if (!session_step(k, reason)) {
 		conclude(k, reason ? reason : IW_REASON_DAEMON_GONE);
+		return;
+	}
+	if (!yes && reason == IW_REASON_TIMEOUT) {
+		conclude(k, ipsec_step(k, k->local) ? reason : IW_REASON_NO_IPSEC);
 		return;
 	}
 	if (!yes && reason != IW_REASON_LISTENER_NOT_REGISTERED) {
@@ -153,6 +162,7 @@ void cm_check(const struct iw_addr *dst, void (*done)(void *arg, bool ok, const 
 	if (p)
 		p->expires = 0;		/* look again, whatever is remembered */
 	k->ask.type = IW_SM_LOOKUP;
+	k->ask.fresh = true;
 	k->ask.a = *dst;
 	k->ask.fn = answered;
 	sess_ask(&k->ask, dst, DIAL_MS + 500);

@@ -42,6 +42,7 @@ struct sess_ask {
 	struct sess *sess;
 	uint8_t type;			/* IW_SM_LOOKUP or IW_SM_CLAIM */
 	bool active, sent;
+	bool fresh;			/* a LOOKUP: ask, whatever is remembered */
 	struct iw_addr a, b;
 	uint8_t src[16];		/* our address to dial from; all zero: any */
 	int slot;
@@ -49,7 +50,7 @@ struct sess_ask {
 	void (*fn)(struct sess_ask *q, bool yes, enum iw_reason reason);
 };
 /*
- * q->type, q->a (and q->b), q->src and q->fn are set. Asks the daemon of dst, dialling when there is no session; fn comes exactly once,
+ * q->type, q->fresh, q->a (and q->b), q->src and q->fn are set. Asks the daemon of dst, dialling when there is no session; fn comes exactly once,
  * perhaps before this returns, at the latest after wait_ms (plus the round-trip time of the session for a CLAIM).
  */
 void sess_ask(struct sess_ask *q, const struct iw_addr *dst, unsigned int wait_ms);

@@ -78,7 +78,7 @@ void sess_ask_cancel(struct sess_ask *q)
 /* What the session already knows. Answers q and returns true when that is enough. */
 static bool ask_known(struct sess *s, struct sess_ask *q)
 {
-	if (q->type != IW_SM_LOOKUP || !port_bit(s->known, q->a.port) || !ip_same(q->a.ip, s->peer->ip))
+	if (q->type != IW_SM_LOOKUP || q->fresh || !port_bit(s->known, q->a.port) || !ip_same(q->a.ip, s->peer->ip))
 		return false;
 	if (port_bit(s->registered, q->a.port))
 		ask_answer(q, true, IW_REASON_ACCELERATED);

@@ -181,6 +181,14 @@ exec 7>&-
 wait $load
 is "$? $(sed 's/[0-9]*$/N/' "$RIG_DIR/load.log")" "0 all N" "SEC-IPSEC-4: every octet came, in order"
 
+for h in 1 2; do applied $h yes; done
+out=$(host_ctl 1 check "$B:7504")
+is "$? $(grep -c 'does not answer' <<<"$out") $(grep -c 'IPsec policies ask for ESP.*was not looked at' <<<"$out")" "1 1 1" \
+	"no SA, and the session still stands: check says that nothing passes, and what it looked at" || diag "$out"
+for h in 1 2; do applied $h no; done
+until_true 60 host_ctl 1 check "$B:7504"
+ok $? "a new SA: check says yes again"
+
 # ---- a daemon that may not look ----
 if command -v setpriv >/dev/null; then
 	daemon_stop 1

@@ -149,6 +149,16 @@ n=$(accepted)
 talk
 is $(($(accepted) - n)) 1 "and connections are accelerated again" || diag "$(plain_reasons 2)"
 
+# a daemon that stands still, with a session to it and all that was ever asked remembered
+until_true 20 check
+kill -STOP "$(daemon_pid 1)"
+check
+is "$? $(grep -c 'does not answer' "$RIG_DIR/check") $(grep -c 'plain TCP, timeout' "$RIG_DIR/check")" "1 1 1" "check asks anew: it does not answer" ||
+	diag "$(cat "$RIG_DIR/check")"
+kill -CONT "$(daemon_pid 1)"
+until_true 20 check
+ok $? "and it does once it goes on" || diag "$(cat "$RIG_DIR/check")"
+
 # a daemon that is stopped: no octet waits for it longer than the library does
 kill -STOP "$(daemon_pid 1)"
 rm -f "$RIG_DIR/ms"
