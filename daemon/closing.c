@@ -39,10 +39,14 @@ static timer_t *guard(void)
 	static bool tried, ok;
 	struct sigevent e = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN };
 	struct sigaction a = { .sa_handler = guard_rang };
+	sigset_t set;
 
 	if (!tried) {
 		tried = true;
 		e._sigev_un._tid = gettid();
+		sigemptyset(&set);
+		sigaddset(&set, SIGRTMIN);
+		sigprocmask(SIG_UNBLOCK, &set, NULL);	/* whoever started us may have blocked it */
 		ok = !sigaction(SIGRTMIN, &a, NULL) && !timer_create(CLOCK_MONOTONIC, &e, &timer);
 		if (!ok)
 			log_warn("no timer: %s; an application's SO_LINGER can hold the daemon up", strerror(errno));
