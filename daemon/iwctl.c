@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* iwctl: shows what iwarpd does with whose connections, and why. Options and the table of sub-commands. */
 #include "iwctl.h"
+#include "log.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -85,6 +86,7 @@ int main(int argc, char **argv)
 	const char *no_color = getenv("NO_COLOR");
 	const struct command *own = own_options(argc, argv, options);
 
+	log_std_fds();
 	iwctl.colour = isatty(STDOUT_FILENO) && !(no_color && *no_color);
 	if (options_read(argc, argv, own ? "+jr:sVh" : "jr:sVh", options))
 		return IWCTL_USAGE;

@@ -2,6 +2,7 @@
 /* Log lines: to the journal when standard error leads there, else to standard error; rate-limited per call site. */
 #include "log.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,6 +31,17 @@ static struct site {
 	unsigned int count, dropped;
 	uint64_t start;
 } sites[SITES];
+
+void log_std_fds(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
+}
 
 /* systemd names device and inode of the stream it connected (sd_journal_stream protocol, JOURNAL_STREAM). */
 static bool stderr_is_journal(void)

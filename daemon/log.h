@@ -5,6 +5,8 @@
 
 #include <syslog.h>
 
+/* First of all: standard input, output and error that are closed lead to /dev/null, else a socket would get their number and the lines. */
+void log_std_fds(void);
 void log_init(int max_level, int force_stderr);
 void log_name(const char *name);	/* what lines begin with; "iwarpd" if not called */
 /* From here on a line that cannot be written at once is dropped and counted: whoever does not read them must not hold up the engine. */

@@ -315,6 +315,7 @@ int main(int argc, char **argv)
 	const char *path = NULL;
 	int c, ret;
 
+	log_std_fds();
 	while ((c = getopt_long(argc, argv, "c:o:r:l:fVh", options, NULL)) != -1) {
 		if (c == 'c')
 			path = optarg;

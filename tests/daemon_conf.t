@@ -28,6 +28,17 @@ stop
 logged "crc = off"
 is $? 1 "crc is on by default: no warning"
 
+# whoever starts it may have closed them: what is opened next must not be where the log goes
+: >"$dir/log"
+unshare -n "$IW_BUILD/iwarpd" -c "$dir/iwarpd.conf" -r "$dir/run" <&- >&- 2>&- &
+daemon=$!
+until_true 20 test -S "$dir/run/ctl.sock"
+ok $? "it starts without standard input, output and error"
+is "$(readlink "/proc/$daemon/fd/0" "/proc/$daemon/fd/1" "/proc/$daemon/fd/2" | sort -u)" /dev/null "and has none of its own in their place"
+"$IW_BUILD/iwctl" --run-dir "$dir/run" --json streams <&- >&- 2>&-
+ok $? "nor does iwctl talk to the daemon where its output goes"
+stop
+
 echo "crc = off" >"$dir/iwarpd.conf"
 start
 until_true 20 logged "crc = off.*IPsec"
