@@ -82,7 +82,7 @@ static void start(void)
 	char lib[300], server[300];
 	int p[2], fd;
 
-	snprintf(t.dir, sizeof(t.dir), "%s/iwt-cl.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	snprintf(t.dir, sizeof(t.dir), "%s/iwt-cl.XXXXXX", tmp_dir());
 	assert_non_null(mkdtemp(t.dir));
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/%s", t.dir, IW_CTL_SOCK);
 	t.ctl = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

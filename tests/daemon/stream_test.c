@@ -415,6 +415,7 @@ static pid_t client_daemon(int *carrier)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s), 0);
 	pid = fork();
+	assert_true(pid >= 0);
 	if (!pid) {
 		close(s[0]);
 		close(tcp[1]);
