@@ -202,23 +202,26 @@ static void too_many_clients(void **state)
 	enum { MAX = 8192 };		/* MAX_CLIENTS of daemon/ctl.c */
 	struct rlimit rl, was;
 	static int s[MAX];
-	unsigned int before = daemon_fds();
+	unsigned int before = daemon_fds(), room;
 	struct pollfd p = { .events = POLLIN };
+	char refused[40];
+	int n;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
 	rl = was;
 	rl.rlim_cur = rl.rlim_max;
-	if (rl.rlim_max < 2 * MAX + 1024 || setrlimit(RLIMIT_NOFILE, &rl)) {
-		print_message("# SKIP: RLIMIT_NOFILE is too small\n");
-		skip();
-	}
-	for (int i = 0; i < MAX; i++)
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &rl), 0);
+	/* where the daemon may have few files, half of what is not for itself (prm.c) is for one user */
+	room = (unsigned int)(rl.rlim_max < 2 * MAX + 1024 ? (rl.rlim_max - 256 + 1) / 2 : MAX);
+	n = (int)(room < MAX ? room : MAX);
+	for (int i = 0; i < n; i++)
 		s[i] = lib_connect();
 	expect_closed(lib_connect());
-	assert_true(log_has("has 8192 clients"));
-	p.fd = s[MAX - 1];
+	snprintf(refused, sizeof(refused), "has %d clients", n);
+	assert_true(log_has(refused));
+	p.fd = s[n - 1];
 	assert_int_equal(poll(&p, 1, 0), 0);
-	for (int i = 0; i < MAX; i++)
+	for (int i = 0; i < n; i++)
 		close(s[i]);
 	for (uint64_t until = now_ms() + 60000; daemon_fds() > before + 2; sched_yield())
 		assert_true(now_ms() < until);

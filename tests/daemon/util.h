@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -92,6 +93,16 @@ static inline bool rounds_over(void *arg)
 static inline void run_rounds(int n)
 {
 	run_until(rounds_over, &n);
+}
+
+/* As many as there may be, like the daemon: the limit this program was started with is not what is tested. */
+static inline void files_like_daemon(void)
+{
+	struct rlimit rl;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &rl), 0);
+	rl.rlim_cur = rl.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &rl), 0);
 }
 
 static inline unsigned int open_fds(void)
