@@ -511,9 +511,13 @@ __attribute__((unused)) static int revents(short ev)
 static int data_main(const char *name, const struct CMUnitTest *tests, size_t n)
 {
 	struct sigaction sa = { .sa_sigaction = on_sigpipe, .sa_flags = SA_SIGINFO };
+	sigset_t pipe_only;
 
 	real_init();
 	sigaction(SIGPIPE, &sa, NULL);
+	sigemptyset(&pipe_only);
+	sigaddset(&pipe_only, SIGPIPE);
+	sigprocmask(SIG_UNBLOCK, &pipe_only, NULL);
 	page = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests(name, tests, n, NULL, NULL);
