@@ -4,6 +4,7 @@
  * stream which another thread closes meets a page of zeros, never a fault.
  */
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -19,6 +20,7 @@ struct chunk {
 
 static struct chunk *_Atomic chunks[CHUNKS];
 static uint8_t *pages[CHUNKS];
+static size_t stride;			/* from page to page: the kernel's own may be larger than ours */
 static uint32_t nchunks, free_head;	/* under iw_tab_lock; free_head: index + 1 */
 
 struct iw_stream *iw_stream_at(uint32_t idx)
@@ -48,8 +50,9 @@ static bool grow(void)
 
 	if (nchunks == CHUNKS)
 		return false;
+	stride = getauxval(AT_PAGESZ);
 	c = map(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-	p = map(NULL, (size_t)CHUNK * IW_PAGE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	p = map(NULL, CHUNK * stride, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!c || !p) {
 		if (c)
 			IW_SYS(munmap, c, sizeof(*c));
@@ -92,7 +95,7 @@ static void slot_put(uint32_t idx)
 
 static uint8_t *slot_page(uint32_t idx)
 {
-	return pages[idx / CHUNK] + (size_t)(idx % CHUNK) * IW_PAGE_SIZE;
+	return pages[idx / CHUNK] + (size_t)(idx % CHUNK) * stride;
 }
 
 static uint32_t slot_of(const struct iw_stream *s)
