@@ -135,6 +135,7 @@ bool req_promise(struct cm_req *r)
 		return false;
 	p.fd = full(r->client)->fd;
 	atomic_store(&r->client->proc->promised[r->seq % IW_PROMISES], r->seq);
+	atomic_thread_fence(memory_order_seq_cst);	/* what the kernel reads is no atomic of ours */
 	return poll(&p, 1, 0) == 0;
 }
 

@@ -399,8 +399,10 @@ static int request(void *msg, int fd_in, struct waiter *w)
 /* No answer, and the daemon had begun to do what was asked for, or a later claim took the place of that note. */
 static bool promised(const struct waiter *w)
 {
-	uint32_t last = w->page ? atomic_load(&w->page->promised[w->seq % IW_PROMISES]) : 0;
+	uint32_t last;
 
+	atomic_thread_fence(memory_order_seq_cst);	/* after drop()'s shutdown; see the daemon's req_promise() */
+	last = w->page ? atomic_load(&w->page->promised[w->seq % IW_PROMISES]) : 0;
 	return last && (int32_t)(last - w->seq) >= 0;
 }
 
