@@ -224,7 +224,7 @@ static unsigned long address_space(void)
 	return pages;
 }
 
-/* What goes takes its address space along. */
+/* What goes takes its address space along, and what cannot be made leaves none. */
 static void queues_and_memory_go(void **state)
 {
 	unsigned long before = 0;
@@ -237,6 +237,8 @@ static void queues_and_memory_go(void **state)
 		void *mem;
 
 		assert_int_equal(rnic_qp_create(&a, &qp), 0);
+		a.max_send = IW_QP_SQ + 1;
+		assert_int_equal(rnic_qp_create(&a, &(struct rnic_qp *){ NULL }), -EINVAL);
 		assert_int_equal(prm_mem_create(user, 1 << 20, &mem, NULL), 0);
 		rnic_qp_destroy(qp);
 		assert_int_equal(rnic_cq_destroy(cq), 0);

@@ -105,10 +105,24 @@ static void foreign_queue(void **state)
 
 	assert_int_equal(vqp_new(&v, pd, cq, cq, 0, 0), -EPERM);
 	assert_int_equal(vqp_new(&v, pd, own, cq, 0, 0), -EPERM);
-	assert_int_equal(vqp_new(&v, pd, own, NULL, 0, 0), -EINVAL);
-	assert_int_equal(vqp_new(&v, pd, own, own, IW_QP_SQ + 1, 1), -EINVAL);
 	rnic_cq_destroy(cq);
 	rnic_cq_destroy(own);
+}
+
+/* What is missing, and what is one too many. */
+static void attributes(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, IW_QP_SQ + IW_QP_RQ);
+	struct vqp v;
+
+	assert_int_equal(vqp_new(&v, NULL, cq, cq, 1, 1), -EINVAL);
+	assert_int_equal(vqp_new(&v, pd, NULL, cq, 1, 1), -EINVAL);
+	assert_int_equal(vqp_new(&v, pd, cq, NULL, 1, 1), -EINVAL);
+	assert_int_equal(vqp_new(&v, pd, cq, cq, IW_QP_SQ + 1, 1), -EINVAL);
+	assert_int_equal(vqp_new(&v, pd, cq, cq, 1, IW_QP_RQ + 1), -EINVAL);
+	assert_int_equal(vqp_new(&v, pd, cq, cq, IW_QP_SQ, IW_QP_RQ), 0);
+	rnic_qp_destroy(v.qp);
+	rnic_cq_destroy(cq);
 }
 
 static void queues_are_as_long_as_asked(void **state)
@@ -125,6 +139,131 @@ static void queues_are_as_long_as_asked(void **state)
 		assert_int_equal(post_text(&j.b, i, "x", 0), 0);
 	assert_int_equal(post_text(&j.b, 4, "x", 0), -EAGAIN);
 	part(&j, true);
+}
+
+/* Before it starts a queue pair takes receives, as many as it will then have, and no sends. */
+static void not_yet_started(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 4);
+	struct vqp v;
+
+	assert_int_equal(vqp_new(&v, pd, cq, cq, 2, 2), 0);
+	assert_int_equal(post_text(&v, 1, "x", 0), -ENOTCONN);
+	assert_int_equal(post_recv(&v, 1, mr, 0, 64), 0);
+	assert_int_equal(post_recv(&v, 2, mr, 0, 64), 0);
+	assert_int_equal(post_recv(&v, 3, mr, 0, 64), -EAGAIN);
+	rnic_qp_destroy(v.qp);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+/* One of its two queues is enough: what could be posted would complete in the other one and look whole. */
+static void one_of_two_in_error(void **state)
+{
+	for (unsigned int sends = 0; sends < 2; sends++) {
+		struct rnic_cq *cq[2] = { new_cq(pd, 2), new_cq(pd, 512) };
+		struct joined j = { .acq = new_cq(pd, 512) };
+		struct iw_qp_param p = { .initiator = 1, .crc = 1, .mulpdu = 4096, .recv_min = 8 };
+		struct vqp late;
+
+		assert_int_equal(vqp_new(&j.a, pd, j.acq, j.acq, 0, 0), 0);
+		assert_int_equal(vqp_new(&j.b, pd, cq[!sends], cq[sends], 1, 1), 0);
+		assert_int_equal(vqp_new(&late, pd, cq[!sends], cq[sends], 1, 1), 0);
+		assert_int_equal(post_recv(&late, 1, mr, 0, 64), 0);
+		vqp_start(&j.a, true);
+		vqp_start(&j.b, false);
+		for (unsigned int i = 0; i < 8 && !j.b.gone; i++) {
+			struct rnic_wc wc[8];
+
+			post_recv(&j.a, i, mr, 0, 64);
+			post_recv(&j.b, i, mr, 0, 64);
+			if (!sends || !i)	/* the first FPDU is the Initiator's */
+				post_text(&j.a, i, "flood", 0);
+			exchange(&j.a, &j.b);
+			if (sends)
+				post_text(&j.b, i, "flood", 0);
+			exchange(&j.a, &j.b);
+			while (rnic_cq_poll(j.acq, wc, 8) > 0 || rnic_cq_poll(cq[1], wc, 8) > 0)
+				;
+		}
+		assert_true(j.b.gone);
+		assert_int_equal(post_recv(&j.b, 1, mr, 0, 64), -EOVERFLOW);
+		assert_int_equal(post_text(&j.b, 1, "x", 0), -EOVERFLOW);
+		assert_int_equal(rnic_qp_start(late.qp, &p), -EOVERFLOW);
+		assert_int_equal(post_recv(&late, 2, mr, 0, 64), -EOVERFLOW);	/* full is not what is wrong */
+		rnic_qp_destroy(late.qp);
+		part(&j, false);
+		assert_int_equal(rnic_cq_destroy(cq[0]) | rnic_cq_destroy(cq[1]), 0);
+	}
+}
+
+static unsigned int posts;
+
+static void on_posted(void *ctx)
+{
+	posts++;
+}
+
+/* The provider hears of what was posted, and of nothing else. */
+static void posted_is_told(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 4);
+	struct rnic_qp_attr attr = { .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send = 2, .max_recv = 2, .posted = on_posted };
+	struct vqp v = { 0 };
+
+	posts = 0;
+	assert_int_equal(rnic_qp_create(&attr, &v.qp), 0);
+	assert_int_equal(post_text(&v, 1, "x", 0), -ENOTCONN);
+	assert_int_equal(posts, 0);
+	vqp_start(&v, true);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(post_text(&v, i, "x", 0), i < 2 ? 0 : -EAGAIN);
+	assert_int_equal(posts, 2);
+	rnic_qp_destroy(v.qp);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+/* A peer's invalidation is told when it was one. */
+static void invalidation_is_told(void **state)
+{
+	static uint8_t own[64];
+	struct rnic_cq *cq = new_cq(pd, 4);
+	struct rnic_qp_attr attr = { .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send = 1, .max_recv = 1 };
+	struct vqp v, deaf;
+	struct rnic_mr *m;
+
+	assert_int_equal(vqp_new(&v, pd, cq, cq, 1, 1), 0);
+	assert_int_equal(rnic_qp_ops.invalidate(v.qp, rnic_mr_stag(mr)), IW_ACC_SCOPE);
+	assert_int_equal(v.invalidated, 0);
+	m = new_mr(pd, v.qp, own, sizeof(own), IW_ACCESS_REMOTE_READ);
+	assert_int_equal(rnic_qp_ops.invalidate(v.qp, rnic_mr_stag(m)), IW_ACC_OK);
+	assert_int_equal(v.invalidated, rnic_mr_stag(m));
+	assert_int_equal(rnic_qp_create(&attr, &deaf.qp), 0);
+	m = new_mr(pd, deaf.qp, own, sizeof(own), IW_ACCESS_REMOTE_READ);
+	assert_int_equal(rnic_qp_ops.invalidate(deaf.qp, rnic_mr_stag(m)), IW_ACC_OK);
+	rnic_qp_destroy(v.qp);
+	rnic_qp_destroy(deaf.qp);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+/* Nobody has to want events. */
+static void without_events(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 512);
+	struct rnic_qp_attr attr = { .pd = pd, .send_cq = cq, .recv_cq = cq };
+	struct vqp a, b = { 0 };
+
+	assert_int_equal(vqp_new(&a, pd, cq, cq, 8, 8), 0);
+	attr.max_send = attr.max_recv = 8;
+	assert_int_equal(rnic_qp_create(&attr, &b.qp), 0);
+	vqp_start(&a, true);
+	vqp_start(&b, false);
+	assert_int_equal(post_text(&a, 1, "no buffer for it", 0), 0);
+	exchange(&a, &b);
+	assert_true(a.gone);
+	assert_int_equal(rnic_qp_state(b.qp)->state, IW_QP_CLOSING);
+	rnic_qp_destroy(a.qp);
+	rnic_qp_destroy(b.qp);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
 }
 
 /* 64 queue pairs of one user with all queues full at one CQ: every completion is there (SEC-U09). */
@@ -351,9 +490,9 @@ static void overflow_wakes_the_sleeper(void **state)
 static void starts_within_what_it_has(void **state)
 {
 	struct iw_qp_param p = { .initiator = 1, .crc = 1, .mulpdu = 4096, .ird = 2, .ord = 2, .recv_min = 8 };
-	struct rnic_cq *cq = new_cq(pd, 8);
+	struct rnic_cq *cq = new_cq(pd, 10);
 	struct rnic_qp_attr a = { .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send = 1, .max_recv = 1, .max_reads = 3, .event = vqp_event };
-	struct rnic_qp *qp, *late;
+	struct rnic_qp *qp, *late, *all_in;
 	struct vqp v = { 0 };
 	struct joined j;
 
@@ -361,13 +500,20 @@ static void starts_within_what_it_has(void **state)
 	assert_int_equal(rnic_qp_create(&a, &qp), 0);
 	assert_int_equal(rnic_qp_create(&a, &late), 0);
 	assert_int_equal(rnic_qp_start(qp, &p), -EINVAL);
-	p.ird = IW_QP_IRD + 1;
 	p.ord = 0;
+	p.ird = 4;
+	assert_int_equal(rnic_qp_start(qp, &p), -EINVAL);
+	p.ird = IW_QP_IRD + 1;
 	assert_int_equal(rnic_qp_start(qp, &p), -EINVAL);
 	p.ird = 1;
 	p.ord = 2;
 	assert_int_equal(rnic_qp_start(qp, &p), 0);
 	assert_int_equal(rnic_qp_start(qp, &p), -EINVAL);	/* once */
+	assert_int_equal(rnic_qp_create(&a, &all_in), 0);
+	p.ird = 3;
+	p.ord = 0;
+	assert_int_equal(rnic_qp_start(all_in, &p), 0);
+	rnic_qp_destroy(all_in);
 	join(&j, 2, cq);
 	for (unsigned int i = 0; i < 40 && !j.b.gone; i++) {
 		post_recv(&j.b, i, mr, 0, 64);
@@ -578,7 +724,8 @@ static void over_tcp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(sizes), T(room_is_promised), T(foreign_queue), T(queues_are_as_long_as_asked), T(full_queues_fit),
+		T(sizes), T(room_is_promised), T(foreign_queue), T(attributes), T(queues_are_as_long_as_asked), T(not_yet_started),
+		T(one_of_two_in_error), T(posted_is_told), T(invalidation_is_told), T(without_events), T(full_queues_fit),
 		T(overflow_is_confined), T(overflow_by_sends), T(events), T(overflow_wakes_the_sleeper),
 		T(starts_within_what_it_has), T(destroyed_with_completions), T(two_queues), T(foreign_lkey),
 		T(foreign_sink), T(over_tcp),
