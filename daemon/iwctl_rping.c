@@ -66,8 +66,10 @@ static int summary(const struct rping_result *res)
 	else
 		printf("%" PRIu64 " pings %s %u octets, %.1f us each", res->pings, who, opts.size,
 		       res->pings ? (double)res->us / (double)res->pings : 0);
-	printf(", CRC %s%s%s\n", res->crc ? "on" : "off", res->p2p ? ", peer-to-peer" : "",
-	       res->ok && opts.validate ? ", data verified" : "");
+	if (res->up)
+		printf(", CRC %s%s%s", res->crc ? "on" : "off", res->p2p ? ", peer-to-peer" : "",
+		       res->ok && opts.validate ? ", data verified" : "");
+	putchar('\n');
 	fflush(stdout);
 	return IWCTL_OK;
 }

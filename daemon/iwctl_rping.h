@@ -26,6 +26,7 @@ struct rping_result {
 	bool ok;
 	uint64_t pings, octets;
 	uint64_t us;			/* from the first message to the end of the last ping */
+	bool up;			/* the startup came to its end: */
 	bool crc, p2p;			/* as negotiated */
 };
 

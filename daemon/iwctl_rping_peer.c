@@ -135,7 +135,7 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 	else if (err && r->state == STARTUP)
 		peer_fail(r, "the MPA startup failed: %s", strerror(err));
 	else if (err == EPROTO)
-		peer_fail(r, "ping %u ended in a Terminate while waiting for %s: %s", r->ping, state_names[r->state],
+		peer_fail(r, "a Terminate while waiting for %s ping %u: %s", state_names[r->state], r->ping,
 			  iw_term_text(t->layer, t->etype, t->code));
 	else if (err && r->state != ENDING)
 		peer_fail(r, "%s while waiting for %s ping %u", strerror(err), state_names[r->state], r->ping);
@@ -391,6 +391,7 @@ static void on_established(void *ctx, const struct iw_mpa_frame *frame)
 {
 	struct rping_peer *r = ctx;
 
+	r->res.up = true;
 	r->res.crc = rnic_qp_state(conn_qp(r->conn))->param.crc;
 	r->res.p2p = frame->p2p;
 	r->start_us = now_us();

@@ -247,7 +247,20 @@ web_pid=$web_PID
 read -r port <&"${web[0]}"
 client -C 1
 is "$status $(tail -n 1 "$dir/client.err")" "1 iwctl: rping: the MPA startup failed: Protocol error" "a server that speaks something else"
+is "$(sed 's/[0-9.]* us each/T/' "$dir/client")" "0 pings of 64 octets, T" "nothing is said of CRCs that were not agreed on"
 wait "$web_pid" 2>/dev/null
+server
+python3 - "$port" "$IW_TOP/tests/vectors.txt" <<'END'
+import socket, sys
+v = {x.split("\t")[0]: bytes.fromhex(x.split("\t")[2]) for x in open(sys.argv[2]) if x.count("\t") == 2}
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.sendall(v["mpa.req.r1.c"])
+s.recv(20, socket.MSG_WAITALL)
+s.sendall(v["term.rdmap.local"])
+s.recv(1)
+END
+server_end
+is "$status $(tail -n 1 "$dir/server.err")" "1 iwctl: rping: a Terminate while waiting for the start of ping 0: RDMAP / local catastrophic" "a client that gives up"
 
 # ---- machine-readable ----
 server
