@@ -101,6 +101,20 @@ def programs(kinds):
     yield bytes(x for k in range(kinds) for x in (k, 1, 2, 3))
 
 
+def libraries():
+    """Programs of ctl_fuzz's steps: of each kind, and those that lead to a stream between two programs of the host."""
+    yield from programs(16)
+    go = b"\x0f\x03"
+    listen, offer, commit = b"\x06" + go, b"\x07\xc1" + go, b"\x09\x01\x00" + go
+    use = (b"\x0d\x01\x05\x05\x05\x0c\x03\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0d\x03\x01\x01\x01\x0b\x00\x0c\x01\x01\x09\x0e\x01" +
+           go * 3 + b"\x0e\x03" + go)
+    for claim in (b"\x08\xc0" + go, b"\x18\xc0" + go):
+        hello = b"\x10" + go if claim[0] > 16 else b""
+        for order in (offer + commit + claim, offer + claim + commit, claim + offer + commit):
+            yield hello + listen + order + go * 2
+            yield hello + listen + order + go * 2 + use
+
+
 def answers():
     """A question; then an answer to HELLO and what may follow: answers, notices of listeners, confirmations, more questions, any octets."""
     hello = b"\x00\x00\x80"
@@ -115,7 +129,7 @@ def answers():
 
 
 MAKERS = {"mpa_fuzz": mpa, "fpdu_fuzz": fpdu, "rs_fuzz": words, "ctlword_fuzz": words, "conf_fuzz": conf, "conn_fuzz": conn,
-          "ctl_fuzz": lambda: programs(16), "session_fuzz": lambda: programs(8), "ask_fuzz": answers}
+          "ctl_fuzz": libraries, "session_fuzz": lambda: programs(8), "ask_fuzz": answers}
 
 if sys.argv[1] == "--max-len":
     print(MAX_LEN.get(sys.argv[2], 4096))
