@@ -52,6 +52,34 @@ static void pair_with(int maxseg, int rcvbuf)
 	close(l);
 }
 
+/* Markers that the peer asked for are part of the segment, whichever end began; those that we asked for are not. */
+static void markers_leave_room(void **state)
+{
+	for (int k = 0; k < 4; k++) {
+		struct iw_mpa_frame f = { .rev = 1, .crc = 1, .markers = k & 1 };
+		uint8_t out[IW_MPA_FRAME_MAX];
+		struct conn_attr a;
+
+		conf.markers = !(k & 1);
+		pair_with(1448, 0);
+		if (k & 2) {
+			create();
+			conn_attr_default(&a);
+			a.rev = 1;
+			conn_set_attr(z.c, &a);
+			assert_int_equal(conn_initiate(z.c, NULL, 0), 0);
+			f.reply = 1;
+		} else {
+			respond();
+		}
+		say(out, (size_t)iw_mpa_encode(&f, out));
+		run_until(is_true, &z.established);
+		assert_int_equal(rnic_qp_state(conn_qp(z.c))->param.mulpdu, iw_mpa_mulpdu(emss(), k & 1));
+		assert_int_not_equal(iw_mpa_mulpdu(emss(), true), iw_mpa_mulpdu(emss(), false));
+		again();
+	}
+}
+
 /* LLP-3-01, MPA-5.1-01, MPA-4.5-03, DDP-5.2-01: every ULPDU but the last is exactly MULPDU long. */
 static void ulpdus_fill_the_emss(void **state)
 {
@@ -453,6 +481,8 @@ static void startup_fails(void **state)
 	run_until(is_true, &z.closed);
 	assert_int_equal(z.err, ETIMEDOUT);
 	assert_int_equal(z.flushed, 4);
+	hear_end();
+	assert_int_equal(heard.err, ECONNRESET);
 }
 
 /* DDP-6.2.1-04: our half is closed, messages of the peer are delivered all the same. */
@@ -493,7 +523,7 @@ static void detached_hears_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(ulpdus_fill_the_emss), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves), T(delivered_while_stalled),
+		T(ulpdus_fill_the_emss), T(markers_leave_room), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves), T(delivered_while_stalled),
 		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us), T(peer_closes_its_half), T(detached_hears_nothing),
 		T(close_waits_for_reads), T(fin_instead_of_response), T(startup_fails),
 		T(segments_begin_with_fpdus),	/* last: it goes into a network namespace of its own */

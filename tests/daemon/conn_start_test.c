@@ -2,6 +2,9 @@
 /* MPA startup of an endpoint against a peer of golden vectors: what is answered, what is settled, who speaks first. */
 #include "conn_peer.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 /* ---- Responder: the exact Reply ---- */
 static void replies(void **state)
 {
@@ -249,6 +252,40 @@ static void rtr_taken(void **state)
 	}
 }
 
+static int option(int fd, int level, int name)
+{
+	int v = -1;
+	socklen_t len = sizeof(v);
+
+	assert_int_equal(getsockopt(fd, level, name, &v, &len), 0);
+	return v;
+}
+
+/* What the application set for itself must not hold up FPDUs, whoever begins. */
+static void options_of_the_application(void **state)
+{
+	const int one = 1, zero = 0, many = 1000;
+
+	for (int initiator = 0; initiator < 2; initiator++) {
+		int fd = dup(tcp[1]);
+
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &zero, sizeof(zero));
+		setsockopt(fd, IPPROTO_TCP, TCP_CORK, &one, sizeof(one));
+		setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &many, sizeof(many));
+		if (initiator)
+			initiate("");
+		else
+			respond();
+		assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+		assert_int_equal(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+		assert_int_equal(option(fd, IPPROTO_TCP, TCP_CORK), 0);
+		assert_int_equal(option(fd, SOL_SOCKET, SO_RCVLOWAT), 1);
+		close(fd);
+		again();
+	}
+}
+
 /* MPA-7.1-01: Full Operation of the Initiator begins behind the Reply; what comes before it is an error. */
 static void before_the_decision(void **state)
 {
@@ -288,6 +325,44 @@ static void while_the_reply_leaves(void **state)
 			assert_true(z.established);
 			assert_memory_equal(mem, "hello", 5);
 		}
+		again();
+	}
+}
+
+/* The send buffer is full, and the peer takes no more. */
+static bool stuck(void *arg)
+{
+	static const uint8_t junk[65536];
+	int all = 0, unsent = 0;
+	ssize_t n;
+
+	while ((n = send(tcp[1], junk, sizeof(junk), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+		*(size_t *)arg += (size_t)n;
+	return !ioctl(tcp[1], SIOCOUTQ, &all) && !ioctl(tcp[1], SIOCOUTQNSD, &unsent) && unsent && all == unsent;
+}
+
+/* The same when the Reply has to wait: what came meanwhile is delivered then, with no octet more from the peer; or dropped. */
+static void before_the_reply_leaves(void **state)
+{
+	for (int refused = 0; refused < 2; refused++) {
+		size_t before = 0;
+
+		run_until(stuck, &before);
+		z.late = true;
+		z.reject = refused;
+		respond();
+		say_vec("mpa.req.r1.c");
+		run_until(is_true, &z.requested);
+		decide();
+		run_rounds(3);
+		say_vec("fpdu.send.5");
+		run_rounds(5);
+		assert_true(!z.established && !z.closed && z.ok == 0);
+		hear(before + 20);
+		run_until(refused ? is_true : got_one, &z.closed);
+		assert_true(refused ? z.err == ECONNREFUSED && !z.established && z.ok == 0 : z.established && !z.closed);
+		assert_memory_equal(mem, refused ? "\0\0\0\0" : "hello", 5);
+		memset(mem, 0, 5);
 		again();
 	}
 }
@@ -381,6 +456,21 @@ static void silent_initiator(void **state)
 	respond();
 	say_vec("mpa.req.r1.c");
 	hear_vec("mpa.rep.r1.c");
+	run_until(later, &until);
+	assert_true(z.established && !z.closed);
+	say_vec("fpdu.send.5");
+	run_until(got_one, NULL);
+}
+
+/* Nor is there a limit to the silence of a Responder once its Reply is here. */
+static void silent_responder(void **state)
+{
+	uint64_t until = engine_now_ms() + 1300;
+
+	conf.startup_timeout = 1000;
+	initiate_with(1, false, true);
+	hear_vec("mpa.req.r1.c");
+	say_vec("mpa.rep.r1.c");
 	run_until(later, &until);
 	assert_true(z.established && !z.closed);
 	say_vec("fpdu.send.5");
@@ -612,8 +702,8 @@ int main(void)
 		T(replies), T(private_data_limits), T(plain_rev2), T(negotiated_depths), T(absurd_depths), T(ignored_bits), T(late_decision), T(rejects),
 		T(responder_waits), T(conversation_cut), T(rtr_first), T(rtr_read), T(depths_reach_the_ulp), T(rejected_by_rev1),
 		T(too_many_reads), T(cannot_go_on), T(two_initiators), T(markers_as_asked), T(rtr_taken),
-		T(before_the_decision), T(while_the_reply_leaves), T(wrong_moments), T(initiate_rev1), T(initiate_client_server),
-		T(depths_left_alone), T(no_rtr_left), T(reply_of_another_kind), T(silent_initiator),
+		T(options_of_the_application), T(before_the_decision), T(while_the_reply_leaves), T(before_the_reply_leaves), T(wrong_moments), T(initiate_rev1), T(initiate_client_server),
+		T(depths_left_alone), T(no_rtr_left), T(reply_of_another_kind), T(silent_initiator), T(silent_responder),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
