@@ -56,6 +56,10 @@ static void all_or_nothing(void **state)
 		assert_int_equal(user->used[k], b.n[k]);
 	assert_int_equal(prm_take(other, &b), 0);	/* of another user that says nothing */
 	assert_int_equal(prm_total(PRM_MEMORY), 8192);
+	conf.max_stags = 1;				/* what is not wanted is no reason to refuse the rest */
+	assert_int_equal(prm_take_one(user, PRM_READS, 1), 0);
+	prm_give_one(user, PRM_READS, 1);
+	conf.max_stags = 1000;
 	prm_give(user, &b);
 	assert_int_equal(prm_take(user, &b), 0);
 	prm_give(user, &b);
@@ -119,6 +123,55 @@ static void programs_leave_room(void **state)
 		prm_program_gone(1000);
 	assert_int_equal(prm_take_one(user, PRM_STREAMS, 1), 0);
 	prm_give_one(user, PRM_STREAMS, 1);
+}
+
+/* L2: the sockets of requests under way count as well, although they come unasked: there can be more of them than there is room. */
+static void passed_leave_room(void **state)
+{
+	uint64_t refused = prm_refused(PRM_STREAMS);
+	unsigned int n = 0;
+
+	prm_files(510);		/* 255 */
+	while (prm_passed(1000))
+		n++;
+	assert_int_equal(n, 128);
+	assert_int_equal(user->passed, 129);
+	assert_int_equal(prm_refused(PRM_STREAMS), refused + 1);
+	assert_false(prm_program(1000));
+	assert_int_equal(prm_take_one(user, PRM_STREAMS, 1), -EDQUOT);
+	assert_true(prm_program(1001));
+	prm_program_gone(1001);
+	assert_int_equal(prm_take_one(other, PRM_STREAMS, 1), 0);
+	prm_give_one(other, PRM_STREAMS, 1);
+	while (user->passed < 300)
+		assert_false(prm_passed(1000));
+	assert_false(prm_program(1001));
+	assert_int_equal(prm_take_one(other, PRM_STREAMS, 1), -EDQUOT);
+	while (user->passed)
+		prm_passed_gone(1000);
+	assert_true(prm_passed(1000));
+	prm_passed_gone(1000);
+}
+
+/* The log names what was exhausted: the setting, or what is kept for others. */
+static void refusals_are_named(void **state)
+{
+	int was = dup(2), file = memfd_create("log", MFD_CLOEXEC);
+	char text[2000] = "";
+
+	assert_true(was >= 0 && dup2(file, 2) == 2);
+	log_init(LOG_WARNING, 1);
+	conf.max_stags = 0;
+	prm_take_one(user, PRM_STAGS, 1);
+	prm_files(0);
+	prm_take_one(user, PRM_STREAMS, 1);
+	log_init(LOG_CRIT, 1);
+	dup2(was, 2);
+	close(was);
+	assert_true(pread(file, text, sizeof(text) - 1, 0) > 0);
+	close(file);
+	assert_non_null(strstr(text, "user 1000: quota of stags: has 0, wants 1 more, may have 0 (max_stags): plain TCP\n"));
+	assert_non_null(strstr(text, "user 1000: has 0 streams; what is left of the open files is kept for others: plain TCP. See LimitNOFILE=\n"));
 }
 
 /* What the daemon needs for itself is no part of what is shared; where there is little of all, half. */
@@ -384,7 +437,8 @@ static void domains_of_one_user(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(strict_unless_told_otherwise), T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(programs_leave_room), T(room_is_what_is_left),
+		T(strict_unless_told_otherwise), T(all_or_nothing), T(each_kind_has_its_limit), T(reserve_for_others), T(programs_leave_room), T(passed_leave_room),
+		T(refusals_are_named), T(room_is_what_is_left),
 		T(queue_pairs_and_queues_count), T(stags_count),
 		T(invalidated_is_given_back), T(only_own_sealed_memory), T(memory_that_goes_takes_its_stags_along), T(no_aliases),
 		T(rights_change), T(users_do_not_meet), T(domains_of_one_user),
