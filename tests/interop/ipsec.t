@@ -2,20 +2,22 @@
 # SPDX-License-Identifier: MIT
 # On Linux 6.1, the oldest we run on, two hosts out of network namespaces in the guest: iwarpd and streams, then the same within ESP
 # by strongSwan with the profiles of docs/ipsec.md word for word (SEC-IPSEC-1 to -7).
-# IW_INTEROP_PARTS: "linux tunnel transport psk". IW_INTEROP_COUNT: below 1000, few socket programs; IW_INTEROP_SOCK: which.
+# IW_INTEROP_PARTS: "linux tunnel psk transport". IW_INTEROP_COUNT: below 1000, few socket programs, and each host deletes the SAs
+# once instead of twice; all else is the same. IW_INTEROP_SOCK: which programs.
 . "$(dirname "$0")/../lib/tap.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 : "${IW_BUILD:=$top/build/plain}" "${TMPDIR:=/tmp}"
 short=$([ "${IW_INTEROP_COUNT:-1000}" -ge 1000 ]; echo $?)
-parts=$(tr ' ' '\n' <<<"${IW_INTEROP_PARTS:-linux tunnel transport psk}" | grep -x 'linux\|tunnel\|transport\|psk')
+parts=$(tr ' ' '\n' <<<"${IW_INTEROP_PARTS:-linux tunnel psk transport}" | grep -x 'linux\|tunnel\|transport\|psk')
 [ -n "$parts" ] || skip_all "none of its parts is asked for"
 some="echo halfclose_inflight msg_peek"
 more="bulk_both bulk_sizes churn echo epoll_et fork_both halfclose_inflight iovecs mmsg msg_peek nonblock_fill scm_rights"
 # all but those that want a daemon to kill, that of IPv6, which the profile leaves alone, and those that keep an emulated machine so
 # busy with ESP that answers come too late
 all=$(cd "$top/tests/sock" && echo *.c | sed 's/\.c\>//g; s/\<kill_[a-z_]*//g; s/\<\(ipv6\|bulk_both\|churn\|close_both_bulk\|many_conns\|sendfile_cut\)\>//g')
-[ "$short" = 0 ] || more=$some all=$some
+variants=$some rounds="1 2" clear=1000
+[ "$short" = 0 ] || { more=$some all=$some variants=echo rounds=1 clear=100; }
 more=${IW_INTEROP_SOCK:-$more} all=${IW_INTEROP_SOCK:-$all}
 dir=$(mktemp -d "$TMPDIR/ips.XXXXXX")
 root=$dir/root
@@ -140,7 +142,7 @@ fill() {
 	install -m 755 "$here/two-hosts" "$root/usr/bin/two-hosts"
 }
 
-certificates >"$dir/ca.log" 2>&1 && fill >"$dir/fill.log" 2>&1 && profiles && guest up >"$dir/up" 2>&1 && guest run 'two-hosts up' >>"$dir/up" 2>&1
+certificates >"$dir/ca.log" 2>&1 && fill >"$dir/fill.log" 2>&1 && profiles && guest up >"$dir/up" 2>&1 && guest run -t 240 'two-hosts up' >>"$dir/up" 2>&1
 if ! ok $? "a guest with two hosts and strongSwan is built and comes up"; then
 	diag "$(tail -n 20 "$dir/ca.log" "$dir/fill.log" "$dir/up" 2>/dev/null)"
 	diag "needs, as root: apt-get install $(guest packages)"
@@ -148,11 +150,12 @@ if ! ok $? "a guest with two hosts and strongSwan is built and comes up"; then
 fi
 diag "$(cat "$dir/up"; guest run 'uname -r')"
 
-run() { guest run -t "${T-120}" "$@"; }
+run() { guest run -t "${T-300}" "$@"; }
 on() { run "two-hosts on $*"; }
 start() { run "two-hosts start $*"; } # NAME HOST command ...
 stop() { run two-hosts stop "$@"; }
-await() { local s=$1; shift; run -t $((s + 30)) "two-hosts wait $s '$*'"; } # SECONDS 'command in the guest'
+# SECONDS of a machine with nothing else to do (until_true), 'command in the guest'
+await() { local s=$(($1 * 6)); shift; run -t $((s + 60)) "two-hosts wait $s '$*'"; }
 json() { python3 -c 'import json, sys; d = json.load(sys.stdin); print('"$1"')'; }
 ctl() { local h=$1; shift; run "iwctl -r /tmp/h$h $*"; }
 charon_logs() { run 'for h in 1 2; do echo "--- charon $h"; two-hosts on $h tail -n 25 /run/charon.log; done'; }
@@ -183,8 +186,8 @@ suite() {
 	is "$(grep -c '^not ok' "$dir/suite") $(tail -n 1 "$dir/suite")" "0 end of the suite" "$name, $mode: socket programs say the same as on plain TCP" ||
 		diag "$(grep -v '^ok' "$dir/suite" | head -n 60)"
 	at_least "$(grep -c '^ok' "$dir/suite")" $(($# * 9 / 10)) "$name, $mode: socket programs"
-	at_most "$(grep -c 'the second time' "$dir/suite")" $(($# / 20 + 1)) "$name, $mode: those that took a second try"
-	diag "$(($(now_ms) - n)) ms" "$(grep 'does not apply\|the second time' "$dir/suite")"
+	at_most "$(grep -c 'time; the first' "$dir/suite")" $(($# / 20 + 1)) "$name, $mode: those that took more than one try"
+	diag "$(($(now_ms) - n)) ms" "$(grep 'does not apply\|time; the first' "$dir/suite")"
 }
 accelerated() { ctl 2 -j reasons | json "sum(r['as_client'] for r in d if r['reason_number'] == 0)"; }
 
@@ -207,7 +210,7 @@ part_linux() {
 	suite "Linux 6.1" local $more
 	# shellcheck disable=SC2086
 	suite "Linux 6.1" remote $more
-	at_least "$(in_clear)" 1000 "without IPsec the wire shows packets in the clear"
+	at_least "$(in_clear)" $clear "without IPsec the wire shows packets in the clear"
 	daemons_end
 }
 
@@ -225,13 +228,11 @@ profile() { # NAME: charon on both hosts, started with this one
 			diag "$(cat "$dir/load")"
 	done
 }
+# Both at once: with the policies of one host only nothing gets through, and the daemons' sessions end when that lasts.
 profile_end() {
-	local h
-	for h in 1 2; do
-		stop charon $h
-		ok $? "host $h: charon ends"
-		run "two-hosts on $h ip xfrm state flush; two-hosts on $h ip xfrm policy flush"
-	done
+	run 'two-hosts stop charon 1 & p=$!; two-hosts stop charon 2 && wait $p
+		s=$?; for h in 1 2; do two-hosts on $h ip xfrm state flush; two-hosts on $h ip xfrm policy flush; done; exit $s'
+	ok $? "both charons end"
 }
 checked() { # NAME: iwctl check says accelerated
 	await 60 'iwctl -r /tmp/h1 check 192.0.2.2:7600 >/tmp/check 2>&1'
@@ -241,7 +242,8 @@ sas() { on "$1" swanctl --list-sas; }
 esp_octets() { on 1 swanctl --list-sas --raw | grep -o 'bytes-out=[0-9]*' | cut -d = -f 2 | awk '{ n += $1 } END { print n + 0 }'; }
 
 stream() { ctl 1 -j streams | json "[(r['id'], r['transport']) for r in d]"; }
-spi() { on 1 swanctl --list-sas --raw | grep -o 'spi-out=[0-9a-f]*' | sort | tail -n 1; }
+spis="two-hosts on 1 ip xfrm state list src 192.0.2.1 dst 192.0.2.2 | grep -o spi.0x[0-9a-f]*[1-9a-f][0-9a-f]*" # not 0, which is only asked for
+spi() { run "$spis" | sort | tail -n 1; }
 goes_on() { # NAME: 100,000 more octets come back
 	await 90 "[ \$(stat -c %s /tmp/back) -gt $(($(run 'stat -c %s /tmp/back') + 100000)) ]"
 	ok $? "$1" || { diag "$(run 'ls -l /tmp/sent /tmp/back')"; diag "$(charon_logs)"; }
@@ -255,12 +257,12 @@ deleted() {
 	goes_on "SEC-IPSEC-4: a stream under load"
 	id=$(stream)
 	is "$(grep -o "'[a-z]*')" <<<"$id")" "'iwarp')" "SEC-IPSEC-4: over iWARP: $id"
-	for round in 1 2; do
+	for round in $rounds; do
 		for h in 1 2; do
 			old=$(spi)
 			on $h swanctl --terminate --child hosts >"$dir/term" 2>&1
 			ok $? "SEC-IPSEC-4: round $round: host $h deletes the SAs by IKE" || diag "$(cat "$dir/term")"
-			await 60 "two-hosts on 1 swanctl --list-sas --raw | grep -o spi-out=[0-9a-f]* | grep -v $old"
+			await 60 "$spis | grep -v \"$old\""
 			ok $? "SEC-IPSEC-4: round $round: the next packet brought new ones: $old, now $(spi)" || diag "$(charon_logs)"
 			goes_on "SEC-IPSEC-4: round $round: the transfer goes on"
 			is "$(stream)" "$id" "SEC-IPSEC-4: round $round: it is the same stream"
@@ -324,14 +326,14 @@ part_tunnel() {
 	deleted
 	is "$(in_clear)" 0 "tunnel: nothing was on the wire but ESP, IKE and ARP" || diag "$(head -n 10 "$dir/clear")"
 	at_least "$(wc -l <"$dir/esp")" 1000 "tunnel: packets of ESP"
-	revoked
 	profile_end
 	without_policies
 	stop echo 2
 	daemons_end
 }
 
-# The variants of the document.
+# The variants of the document. After the revocation nothing else runs: what TCP still holds for the other host would have IKE asked
+# again and again while the next one starts.
 variant() { # NAME MODE
 	local n
 	run 'cp /etc/swanctl.2/x509crl/crl.pem /etc/swanctl.1/x509crl/crl.pem'
@@ -345,9 +347,10 @@ variant() { # NAME MODE
 	is "$(on 1 ip xfrm state | grep -c 'replay_window 1024')" 1 "$1: the replay window is the profile's" || diag "$(on 1 ip xfrm state)"
 	n=$(accelerated)
 	# shellcheck disable=SC2086 # a list
-	suite "$1" remote $some
-	at_least $(($(accelerated) - n)) "$(wc -w <<<"$some")" "$1: connections that were accelerated"
+	suite "$1" remote $variants
+	at_least $(($(accelerated) - n)) "$(wc -w <<<"$variants")" "$1: connections that were accelerated"
 	is "$(in_clear)" 0 "$1: nothing was on the wire but ESP, IKE and ARP" || diag "$(head -n 10 "$dir/clear")"
+	[ "$1" = psk ] || revoked
 	stop echo 2
 	daemons_end
 	profile_end
