@@ -7,7 +7,6 @@ PY=$(python3 -c 'import sys; print(sys.executable)') || skip_all "needs python3"
 export PYTHONDONTWRITEBYTECODE=1
 NET=$RIG_TESTS/apps/net.py
 A=$(host_addr 1)
-lib=$IW_BUILD/libiwsock.so
 shm=$(ls /dev/shm)
 
 fds() { ls "/proc/$(daemon_pid "$1")/fd" | wc -l; }
@@ -30,6 +29,7 @@ sock_ok() {
 pong() { host_exec_iw 2 timeout 60 "$PY" "$NET" pong-client "$A" "$1" 2>&1; }
 
 rig_up 2
+lib=$RIG_LIB
 # ---- programs that end in every way leave nothing in the daemons ----
 sock_ok "a first connection" echo
 for h in 1 2; do until_true 10 no_streams $h; done
@@ -127,7 +127,6 @@ env IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 1)" IW_T
 	IW_TEST_RUNDIR_CLIENT="$(host_dir 1)" IW_TEST_KILL="$(daemon_pid 1)" timeout 300 "$IW_BUILD/tests/sock/kill_local" \
 	>"$RIG_DIR/sock.out" 2>&1
 ok $? "a pair on one host goes on when its daemon is killed" || tail -n 4 "$RIG_DIR/sock.out" | sed 's/^/# /'
-wait "$(daemon_pid 1)" 2>/dev/null
-unset 'RIG_DAEMON[1]'
+daemon_kill9 1 2>/dev/null	# in case it was not
 is "$(ls /dev/shm | grep -vxF -e "$shm" | grep -c iw)" 0 "nothing new in /dev/shm"
 done_testing

@@ -3,8 +3,6 @@
 # Under the library without a daemon nothing changes: files, pipes, other sockets, plain TCP, odd processes, exit codes, output.
 . "$(dirname "$0")/lib/rig.sh"
 RIG_NO_DAEMON=1 rig_up 1
-lib=$IW_BUILD/libiwsock.so
-[ -e "$lib" ] || { echo "Bail out! $lib is not built"; exit 1; }
 bare() { host_exec 1 "$@"; }
 with() { host_exec_iw 1 "$@"; }
 same() { # NAME cmd...: the same output, errors and status
@@ -62,7 +60,7 @@ fi
 if command -v strace >/dev/null; then
 	# a file copy: no call more than without the library once the library has started
 	a=$(bare strace -c -f -e trace=read,write cat data 2>&1 >/dev/null | awk '/ (read|write)$/ { s += $4 } END { print s }')
-	b=$(with strace -E LD_PRELOAD="$lib" -c -f -e trace=read,write cat data 2>&1 >/dev/null | awk '/ (read|write)$/ { s += $4 } END { print s }')
+	b=$(with strace -E LD_PRELOAD="$RIG_LIB" -c -f -e trace=read,write cat data 2>&1 >/dev/null | awk '/ (read|write)$/ { s += $4 } END { print s }')
 	at_most "$((b - a))" 6 "strace: no system call more per read and write"
 	b=$(with strace -f -e trace=clone,clone3,socket,connect true 2>&1 | grep -Ec 'clone|connect')
 	is "$b" 0 "strace: no thread, no connection at start-up"

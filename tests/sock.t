@@ -32,7 +32,7 @@ for h in 1 2; do
 	ip -n "$(basename "$(host_ns $h)")" neigh replace $IW_TEST_BLACKHOLE lladdr 02:00:00:00:00:99 nud permanent dev eth0 || exit 1
 done
 ns1=$(host_ns 1) ns2=$(host_ns 2)
-lib=$IW_BUILD/libiwsock.so
+lib=$RIG_LIB
 
 # run MODE PROGRAM OUT: sets up the environment of a mode
 run() {

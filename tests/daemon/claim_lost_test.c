@@ -5,6 +5,7 @@
  */
 #include "cm_util.h"
 
+#include <limits.h>
 #include <sys/time.h>
 
 static struct {
@@ -79,7 +80,7 @@ static void start(void)
 	struct timeval tv = { .tv_sec = 20 };
 	struct iw_ctl_hello_ack a;
 	struct iw_ctl_ack k;
-	char lib[300], server[300];
+	char lib[PATH_MAX], server[300], link[100];
 	int p[2], fd;
 
 	snprintf(t.dir, sizeof(t.dir), "%s/iwt-cl.XXXXXX", tmp_dir());
@@ -91,12 +92,15 @@ static void start(void)
 	setsockopt(t.ctl, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
 	pages();
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
-	snprintf(lib, sizeof(lib), "%s/libiwsock.so", build ? build : "build/plain");
+	snprintf(server, sizeof(server), "%s/libiwsock.so", build ? build : "build/plain");
+	assert_non_null(realpath(server, lib));
+	snprintf(link, sizeof(link), "%s/lib", t.dir);		/* LD_PRELOAD takes no space */
+	assert_int_equal(symlink(lib, link), 0);
 	snprintf(server, sizeof(server), "%s/tests/lib/accept_once", build ? build : "build/plain");
 	t.pid = fork();
 	if (!t.pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		setenv("LD_PRELOAD", lib, 1);
+		setenv("LD_PRELOAD", link, 1);
 		setenv("IWSOCK_RUNDIR", t.dir, 1);
 		dup2(p[1], 1);
 		execl(server, server, (char *)NULL);
@@ -139,6 +143,8 @@ static void stop(const char *want)
 	close(t.fds[0]);
 	close(t.fds[1]);
 	snprintf(path, sizeof(path), "%s/%s", t.dir, IW_CTL_SOCK);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/lib", t.dir);
 	unlink(path);
 	rmdir(t.dir);
 }

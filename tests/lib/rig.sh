@@ -40,7 +40,7 @@ rig_up() {
 	local i n=$1
 	rig_need
 	RIG_DIR=$(mktemp -d "${TMPDIR:-/tmp}/r.XXXXXX") || exit 1
-	RIG_LIB=$RIG_DIR/libiwsock.so	# where every user can read it, wherever the checkout is
+	RIG_LIB=$RIG_DIR/libiwsock.so	# where every user can read it, wherever the checkout is; LD_PRELOAD takes no space
 	install -m 755 "$IW_BUILD/libiwsock.so" "$RIG_LIB" || exit 1
 	trap rig_trap EXIT
 	trap 'exit 1' INT TERM HUP
@@ -176,7 +176,7 @@ daemon_kill9() {
 sock_remote() {
 	env IW_TEST_NETNS_SERVER="$(host_ns 1)" IW_TEST_NETNS_CLIENT="$(host_ns 2)" IW_TEST_EXPECT=accelerated \
 		IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)" IW_TEST_HELPER="$IW_BUILD/tests/lib" \
-		IW_TEST_PRELOAD_SERVER="$IW_BUILD/libiwsock.so" IW_TEST_PRELOAD_CLIENT="$IW_BUILD/libiwsock.so" \
+		IW_TEST_PRELOAD_SERVER="$RIG_LIB" IW_TEST_PRELOAD_CLIENT="$RIG_LIB" \
 		IW_TEST_RUNDIR_SERVER="$(host_dir 1)" IW_TEST_RUNDIR_CLIENT="$(host_dir 2)" \
 		timeout -k 5 180 "$IW_BUILD/tests/sock/$1" </dev/null
 }
