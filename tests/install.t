@@ -3,6 +3,7 @@
 # `make install` puts exactly what tests/install.list says into place, `make uninstall` takes it away, changed settings stay.
 cd "$(dirname "$0")/.." || exit 1
 dir=$(mktemp -d) || exit 1
+build=${IW_BUILD:-build/plain}	# not from the root: make takes no space in it
 trap 'rm -rf "$dir"' EXIT
 n=0
 check() { # NAME STATUS: 0 is ok
@@ -10,7 +11,7 @@ check() { # NAME STATUS: 0 is ok
 	[ "$2" -eq 0 ] && echo "ok $n - $1" || echo "not ok $n - $1"
 }
 run() { # the same programs as those under test
-	make -s B="${IW_BUILD:-build/plain}" prefix=/usr sysconfdir=/etc DESTDIR="$dir" "$@" >"$dir.log" 2>&1 || sed 's/^/# /' "$dir.log"
+	make -s B="${build#"$PWD/"}" prefix=/usr sysconfdir=/etc DESTDIR="$dir" "$@" >"$dir.log" 2>&1 || sed 's/^/# /' "$dir.log"
 	rm -f "$dir.log"
 }
 

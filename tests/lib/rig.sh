@@ -44,6 +44,7 @@ rig_up() {
 	install -m 755 "$IW_BUILD/libiwsock.so" "$RIG_LIB" || exit 1
 	trap rig_trap EXIT
 	trap 'exit 1' INT TERM HUP
+	[ -z "$(LD_PRELOAD=$RIG_LIB env 2>&1 >/dev/null)" ] || { echo "Bail out! no library runs in ${RIG_DIR%/*}, perhaps noexec: set TMPDIR"; exit 1; }
 	chmod 755 "$RIG_DIR"
 	[ -z "${TMPDIR-}" ] || chmod a+x "$TMPDIR"	# programs of other users must get at the run directory
 	for i in $(seq "$n"); do
