@@ -3,8 +3,13 @@
 #include "verbs_util.h"
 
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 
 static struct rnic_pd *pd;
@@ -188,6 +193,66 @@ static void memory_is_found_exactly(void **state)
 	prm_mem_destroy(&a);		/* none of ours: left alone */
 }
 
+/* As Linux before 6.3, which does not know the flag. */
+static int no_noexec_seal(void)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 8, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog p = { .len = sizeof(f) / sizeof(f[0]), .filter = f };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p) ? -1 : 0;
+}
+
+static void on_an_older_kernel(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		int fd, bad = no_noexec_seal() || memfd_create("x", 8) >= 0 || errno != EINVAL;
+		void *mem;
+
+		if (bad)
+			_exit(2);
+		if (prm_mem_create(user, 4096, &mem, &fd))
+			_exit(3);
+		_exit(fcntl(fd, F_GETFD) != FD_CLOEXEC || !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) ? 4 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* Pieces that lie side by side, as the kernel likes to put them, are not taken for each other. */
+static void neighbours(void **state)
+{
+	enum { N = 32 };
+	uint8_t *p[N];
+
+	for (int i = 0; i < N; i++)
+		assert_int_equal(prm_mem_create(user, 4096, (void **)&p[i], NULL), 0);
+	for (int i = 0; i < N; i++) {
+		assert_ptr_equal(prm_mem_find(p[i], 4096)->addr, p[i]);
+		assert_ptr_equal(prm_mem_find(p[i], 1)->addr, p[i]);
+		assert_ptr_equal(prm_mem_find(p[i] + 4095, 1)->addr, p[i]);
+		assert_null(prm_mem_find(p[i] + 4095, 2));
+	}
+	for (int i = 0; i < N; i += 2)
+		prm_mem_destroy(p[i]);
+	for (int i = 0; i < N; i++) {
+		struct prm_mem *m = prm_mem_find(p[i], 4096);
+
+		assert_true(i % 2 ? m && m->addr == p[i] : !m);
+		prm_mem_destroy(p[i]);
+	}
+}
+
 /* Without address space for them nothing is made, and nothing is counted. */
 static void queues_that_cannot_be_had(void **state)
 {
@@ -258,6 +323,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_domain_of_a_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(memory_that_cannot_be_had, setup, teardown),
 		cmocka_unit_test_setup_teardown(memory_is_found_exactly, setup, teardown),
+		cmocka_unit_test_setup_teardown(on_an_older_kernel, setup, teardown),
+		cmocka_unit_test_setup_teardown(neighbours, setup, teardown),
 		cmocka_unit_test_setup_teardown(queues_that_cannot_be_had, setup, teardown),
 		cmocka_unit_test_setup_teardown(queues_and_memory_go, setup, teardown),
 	};
