@@ -292,6 +292,7 @@ static unsigned long address_space(void)
 /* What goes takes its address space along, and what cannot be made leaves none. */
 static void queues_and_memory_go(void **state)
 {
+	unsigned int nfiles = files();
 	unsigned long before = 0;
 
 	conf.max_cq_entries = UINT32_MAX;
@@ -311,6 +312,7 @@ static void queues_and_memory_go(void **state)
 		if (i == 9)
 			before = address_space();
 	}
+	assert_int_equal(files(), nfiles);
 	assert_true(address_space() < before + 1024);	/* 90 queue pairs, the smallest of the three, are more */
 }
 

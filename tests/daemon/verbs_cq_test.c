@@ -460,6 +460,105 @@ static void events(void **state)
 	assert_int_equal(rnic_cq_destroy(cq), 0);
 }
 
+static void count_overflow(void *ctx, struct rnic_cq *cq)
+{
+	overflows++;
+}
+
+static void flood(struct joined *j)
+{
+	for (unsigned int i = 0; i < 40 && !j->b.gone; i++) {
+		post_recv(&j->b, i, mr, 0, 64);
+		post_text(&j->a, i, "flood", 0);
+		exchange(&j->a, &j->b);
+	}
+	assert_true(j->b.gone);
+	run_rounds(3);
+}
+
+/* Each of the two comes for what it is about, when it is asked for, and once. */
+static void the_right_event(void **state)
+{
+	static const struct { bool notify, overflow, arm; unsigned int want[2]; } t[] = {
+		{ true, true, true, { 1, 1 } }, { true, false, true, { 1, 0 } }, { false, true, true, { 0, 1 } }, { false, false, true, { 0, 0 } },
+		{ true, false, false, { 0, 0 } }, { true, true, false, { 0, 1 } },
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		const struct rnic_cq_attr attr = {
+			.size = 8, .notify = t[i].notify ? on_notify : NULL, .overflow = t[i].overflow ? count_overflow : NULL,
+		};
+		struct rnic_cq *cq;
+		struct joined j;
+
+		notified = overflows = 0;
+		assert_int_equal(rnic_cq_create(pd, &attr, &cq), 0);
+		join(&j, 4, cq);
+		if (t[i].arm)
+			assert_false(rnic_cq_arm(cq, RNIC_CQ_NEXT));
+		post_recv(&j.b, 0, mr, 0, 64);
+		post_text(&j.a, 0, "one", 0);
+		exchange(&j.a, &j.b);
+		run_rounds(3);
+		assert_int_equal(notified, t[i].want[0]);
+		assert_int_equal(overflows, 0);
+		flood(&j);		/* not armed again: only overflow() is told */
+		assert_int_equal(notified, t[i].want[0]);
+		assert_int_equal(overflows, t[i].want[1]);
+		part(&j, false);
+		assert_int_equal(rnic_cq_destroy(cq), 0);
+	}
+}
+
+/* What was paid for in advance is not counted again, nor given back. */
+static void prepaid(void **state)
+{
+	const struct rnic_cq_attr attr = { .size = 8, .flags = RNIC_PREPAID };
+	uint64_t before = prm_total(PRM_CQES);
+	struct rnic_cq *cq;
+
+	assert_int_equal(rnic_cq_create(pd, &attr, &cq), 0);
+	assert_int_equal(prm_total(PRM_CQES), before);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+	assert_int_equal(prm_total(PRM_CQES), before);
+}
+
+/* A domain goes with the last thing that is in it, and not before. */
+static void held_by_what_is_in_it(void **state)
+{
+	static uint8_t own[64];
+	struct prm_user *u = rnic_pd_user(pd);
+	const struct prm_bill b = { .n = { [PRM_STAGS] = 5 } };
+	uint64_t before = u->used[PRM_STAGS];
+
+	for (unsigned int last = 0; last < 2; last++) {
+		struct rnic_pd *dom = rnic_pd_new(1000);
+		struct rnic_cq *cq = new_cq(dom, 4), *far = new_cq(pd, 4);
+		struct rnic_mr *m;
+		struct vqp v;
+
+		assert_int_equal(prm_take(u, &b), 0);
+		rnic_pd_bill(dom, &b);
+		assert_int_equal(vqp_new(&v, dom, last ? far : cq, last ? far : cq, 1, 1), 0);
+		m = new_mr(dom, NULL, own, sizeof(own), IW_ACCESS_REMOTE_READ);
+		rnic_pd_put(dom);
+		assert_int_equal(u->used[PRM_STAGS], before + 6);
+		rnic_mr_dereg(m);
+		assert_int_equal(u->used[PRM_STAGS], before + 5);
+		if (last)
+			rnic_cq_destroy(cq);
+		else
+			rnic_qp_destroy(v.qp);
+		assert_int_equal(u->used[PRM_STAGS], before + 5);
+		if (last)
+			rnic_qp_destroy(v.qp);
+		else
+			rnic_cq_destroy(cq);
+		assert_int_equal(u->used[PRM_STAGS], before);
+		rnic_cq_destroy(far);
+	}
+}
+
 /* An owner that has no overflow() and sleeps until something solicited comes is woken, or it would sleep for ever. */
 static void overflow_wakes_the_sleeper(void **state)
 {
@@ -727,6 +826,7 @@ int main(void)
 		T(sizes), T(room_is_promised), T(foreign_queue), T(attributes), T(queues_are_as_long_as_asked), T(not_yet_started),
 		T(one_of_two_in_error), T(posted_is_told), T(invalidation_is_told), T(without_events), T(full_queues_fit),
 		T(overflow_is_confined), T(overflow_by_sends), T(events), T(overflow_wakes_the_sleeper),
+		T(the_right_event), T(prepaid), T(held_by_what_is_in_it),
 		T(starts_within_what_it_has), T(destroyed_with_completions), T(two_queues), T(foreign_lkey),
 		T(foreign_sink), T(over_tcp),
 	};
