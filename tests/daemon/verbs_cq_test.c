@@ -510,6 +510,53 @@ static void the_right_event(void **state)
 	}
 }
 
+/* The ring goes round: what was polled makes room although something is left. */
+static void polled_in_part(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 8);
+	struct rnic_wc wc[8];
+	struct joined j;
+	unsigned int next = 0;
+
+	join(&j, 4, cq);
+	for (unsigned int round = 0; round < 6; round++) {
+		for (unsigned int i = 0; i < 3; i++) {
+			assert_int_equal(post_recv(&j.b, 3 * round + i, mr, 0, 64), 0);
+			post_text(&j.a, i, "x", 0);
+			exchange(&j.a, &j.b);
+			while (rnic_cq_poll(j.acq, wc, 8) > 0)
+				;
+		}
+		assert_int_equal(rnic_cq_poll(cq, wc, round ? 3 : 2), round ? 3 : 2);
+		for (unsigned int i = 0; i < (round ? 3 : 2); i++)
+			assert_int_equal(wc[i].cqe.wr_id, next++);
+	}
+	assert_false(j.b.gone);
+	part(&j, false);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
+/* In error for good: what still ends is not told there, even when it has been polled empty. */
+static void nothing_after_an_overflow(void **state)
+{
+	struct rnic_cq *cq = new_cq(pd, 12);
+	struct rnic_wc wc[16];
+	struct vqp late;
+	struct joined j;
+
+	join(&j, 4, cq);
+	assert_int_equal(vqp_new(&late, pd, cq, cq, 1, 1), 0);
+	assert_int_equal(post_recv(&late, 7, mr, 0, 64), 0);
+	flood(&j);
+	assert_int_equal(rnic_cq_poll(cq, wc, 16), 12);
+	assert_int_equal(rnic_cq_poll(cq, wc, 16), -EOVERFLOW);
+	iw_qp_end(rnic_qp_state(late.qp), &rnic_qp_ops, late.qp);
+	assert_int_equal(rnic_cq_poll(cq, wc, 16), -EOVERFLOW);
+	rnic_qp_destroy(late.qp);
+	part(&j, false);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+}
+
 /* What was paid for in advance is not counted again, nor given back. */
 static void prepaid(void **state)
 {
@@ -826,7 +873,7 @@ int main(void)
 		T(sizes), T(room_is_promised), T(foreign_queue), T(attributes), T(queues_are_as_long_as_asked), T(not_yet_started),
 		T(one_of_two_in_error), T(posted_is_told), T(invalidation_is_told), T(without_events), T(full_queues_fit),
 		T(overflow_is_confined), T(overflow_by_sends), T(events), T(overflow_wakes_the_sleeper),
-		T(the_right_event), T(prepaid), T(held_by_what_is_in_it),
+		T(the_right_event), T(polled_in_part), T(nothing_after_an_overflow), T(prepaid), T(held_by_what_is_in_it),
 		T(starts_within_what_it_has), T(destroyed_with_completions), T(two_queues), T(foreign_lkey),
 		T(foreign_sink), T(over_tcp),
 	};
