@@ -257,10 +257,10 @@ int main(void)
 		T(so_many_of_one_program), T(one_after_another), T(of_one_user_what_leaves_room), T(of_programs_that_went),
 		T(of_one_user_what_leaves_room),	/* once more: what went counts no more */
 	};
-	const char *tmp = getenv("TMPDIR");
 	int ret;
 
-	snprintf(d.dir, sizeof(d.dir), "%s/iwt-share.XXXXXX", tmp ? tmp : "/tmp");
+	files_like_daemon();
+	snprintf(d.dir, sizeof(d.dir), "%s/iwt-share.XXXXXX", tmp_dir());
 	conf_default(&conf);
 	conf.answer_timeout = 600000;		/* nothing is answered because it took long */
 	log_init(0, 1);

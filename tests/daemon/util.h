@@ -109,7 +109,7 @@ static inline unsigned int open_fds(void)
 {
 	unsigned int n = 0;
 
-	for (int fd = 0; fd < 1024; fd++)
+	for (int fd = 0; fd < 4096; fd++)
 		n += fcntl(fd, F_GETFD) >= 0;
 	return n;
 }
