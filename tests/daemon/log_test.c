@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Log lines never hold up the daemon: a pipe or a journal that nobody reads costs lines, and says how many. */
+/* Log lines never hold up the daemon: a pipe or a journal that nobody reads costs lines, and says how many; a storm costs a few. */
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -51,6 +51,31 @@ static void pipe_that_nobody_reads(void **state)
 	dup2(saved, 2);
 	assert_non_null(strstr(buf, "lines were lost"));
 	assert_non_null(strstr(buf, "iwarpd: warning: read again\n"));
+	close(p[0]);
+	close(p[1]);
+}
+
+/* security.md R34: what a peer can have said a thousand times is said twenty times in five seconds; others are heard all the same. */
+static void storm(void **state)
+{
+	static const char site[] = "storm";
+	static char buf[1 << 16];
+	time_t start = time(NULL);
+	unsigned int n = 0;
+	int p[2];
+
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	dup2(p[1], 2);
+	log_init(LOG_INFO, 1);
+	for (unsigned int i = 0; i < LINES; i++)
+		log_write(LOG_WARNING, site, 7, "again");
+	log_write(LOG_WARNING, site, 8, "something else");
+	dup2(saved, 2);
+	drain(p[0], buf, sizeof(buf));
+	for (const char *at = buf; (at = strstr(at, "warning: again\n")); at++)
+		n++;
+	assert_in_range(n, 20, 20 * (1 + (time(NULL) - start + 1) / 5));
+	assert_non_null(strstr(buf, "warning: something else\n"));
 	close(p[0]);
 	close(p[1]);
 }
@@ -114,7 +139,9 @@ static int group_setup(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(pipe_that_nobody_reads), cmocka_unit_test(journal_that_does_not_read) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pipe_that_nobody_reads), cmocka_unit_test(storm), cmocka_unit_test(journal_that_does_not_read),
+	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, group_setup, NULL);
