@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -48,6 +49,20 @@ static int tcp_listen(uint16_t *port)
 	return fd;
 }
 
+/* libFuzzer's alarm may interrupt it: the connection is set up all the same. */
+static bool tcp_connects(int fd, const struct sockaddr_in *a)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	socklen_t len = sizeof(int);
+	int err = connect(fd, (const void *)a, sizeof(*a)) ? errno : 0;
+
+	if (err != EINTR)
+		return !err;
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	return !getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) && !err;
+}
+
 static int tcp_connect(uint16_t port)
 {
 	/* ends by RST: no port is left in TIME-WAIT */
@@ -55,7 +70,7 @@ static int tcp_connect(uint16_t port)
 	struct sockaddr_in a = loopback_port(port);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	must(fd >= 0 && !connect(fd, (void *)&a, sizeof(a)));
+	must(fd >= 0 && tcp_connects(fd, &a));
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
 	return fd;
 }
