@@ -276,7 +276,7 @@ is "$(as 3 $NOBODY "$PY" "$RIG_DIR/l7.py")" refused "L7: an unprivileged program
 # L11: settings that others may write
 echo 'log_level = debug' >"$RIG_DIR/loose.conf"
 chmod 666 "$RIG_DIR/loose.conf"
-got=$("$IW_BUILD/iwarpd" -c "$RIG_DIR/loose.conf" -r "$RIG_DIR/loose" 2>&1)
+got=$(timeout 60 "$IW_BUILD/iwarpd" -c "$RIG_DIR/loose.conf" -r "$RIG_DIR/loose" 2>&1)
 is $? 2 "L11: settings that group or others may write are refused" || diag "$got"
 ldd "$IW_BUILD/iwarpd" >/dev/null && ! nm -D "$IW_BUILD/iwarpd" | grep -qw dlopen
 ok $? "L11: iwarpd itself loads no code at run time"
