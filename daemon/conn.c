@@ -149,7 +149,7 @@ void conn_abort(struct conn *c)
 
 void conn_detach(struct conn *c)
 {
-	c->detached = c->deaf = true;
+	c->detached = true;
 	if (!c->over)
 		conn_close(c);
 }
@@ -337,7 +337,7 @@ static void conn_send(struct conn *c)
 
 void conn_rx_fpdus(struct conn *c)
 {
-	if (c->deaf)
+	if (c->detached)	/* the ULP's memory for what comes may be gone */
 		c->rx_off = c->rx_len;
 	c->rx_off += iw_qp_rx(c->q, &rnic_qp_ops, c->qp, c->rx + c->rx_off, c->rx_len - c->rx_off);
 	conn_poll(c);

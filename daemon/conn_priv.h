@@ -43,7 +43,6 @@ struct conn {
 	bool tx_wanted, rx_wanted;
 
 	bool initiator, detached;
-	bool deaf;			/* conn_detach(): what comes is dropped, the ULP's memory for it may be gone */
 	bool closing;			/* conn_close(): FIN once everything is sent */
 	bool shut;			/* our FIN is sent */
 	bool peer_eof;

@@ -106,10 +106,11 @@ void tell_dialled(struct peer *p, const uint8_t local[16], bool up)
 
 /* ---- notices ---- */
 
-static uint32_t notice_begin(struct sess *s)
+static void notice_send(struct sess *s, struct iw_sm *m)
 {
 	s->notices++;
-	return ++s->seq;
+	m->seq = ++s->seq;
+	sess_send(s, m);
 }
 
 static void confirms_run(struct sess *s)
@@ -119,8 +120,7 @@ static void confirms_run(struct sess *s)
 
 		list_del(&c->node);
 		s->nconfirms--;
-		c->m.seq = notice_begin(s);
-		sess_send(s, &c->m);
+		notice_send(s, &c->m);
 		free(c);
 	}
 }
@@ -142,8 +142,7 @@ static void notice_port(struct sess *s, uint16_t port)
 	if (!m.yes)
 		m.reason = there ? IW_REASON_PEER_UNTRUSTED : IW_REASON_LISTENER_GONE;
 	port_set(s->told, port, m.yes);
-	m.seq = notice_begin(s);
-	sess_send(s, &m);
+	notice_send(s, &m);
 }
 
 void tell_stopping(struct sess *s)
@@ -153,8 +152,7 @@ void tell_stopping(struct sess *s)
 	if (s->state != SESS_UP || s->notices >= notices_max(s))
 		return;
 	memcpy(m.a.ip, s->local, 16);
-	m.seq = notice_begin(s);
-	sess_send(s, &m);
+	notice_send(s, &m);
 }
 
 static void notices_run(struct sess *s)
@@ -259,8 +257,7 @@ static void confirm(struct sess *s, struct iw_sm *m)
 	struct confirm *c;
 
 	if (confirms_now(s)) {
-		m->seq = notice_begin(s);
-		sess_send(s, m);
+		notice_send(s, m);
 		return;
 	}
 	if (s->nconfirms >= CONFIRMS_MAX) {

@@ -306,16 +306,21 @@ static void before_the_decision(void **state)
 	}
 }
 
+static void respond_late(bool refused)
+{
+	z.late = true;
+	z.reject = refused;
+	respond();
+	say_vec("mpa.req.r1.c");
+	run_until(is_true, &z.requested);
+	decide();
+}
+
 /* An FPDU that is here before we hear that our Reply left is delivered after established(); that of a refused peer is not. */
 static void while_the_reply_leaves(void **state)
 {
 	for (int refused = 0; refused < 2; refused++) {
-		z.late = true;
-		z.reject = refused;
-		respond();
-		say_vec("mpa.req.r1.c");
-		run_until(is_true, &z.requested);
-		decide();
+		respond_late(refused);
 		say_vec("fpdu.send.5");
 		if (refused) {
 			run_until(is_true, &z.closed);
@@ -348,12 +353,7 @@ static void before_the_reply_leaves(void **state)
 		size_t before = 0;
 
 		run_until(stuck, &before);
-		z.late = true;
-		z.reject = refused;
-		respond();
-		say_vec("mpa.req.r1.c");
-		run_until(is_true, &z.requested);
-		decide();
+		respond_late(refused);
 		run_rounds(3);
 		say_vec("fpdu.send.5");
 		run_rounds(5);

@@ -10,8 +10,6 @@
 static struct {
 	int listener;
 	struct peer *peer;
-	uint8_t in[1 << 16];
-	size_t nin;
 	bool requested;
 	uint32_t seq[64];	/* of questions, as they came */
 	unsigned int nseq, answered;
@@ -65,44 +63,37 @@ static void message(const uint8_t *u, size_t n)
 		z.seq[z.nseq++ % 64] = m.seq;
 }
 
-static void hear(void)
+static size_t take(const uint8_t *p, size_t n)
 {
 	struct iw_mpa_frame f;
-	ssize_t n;
+	size_t wire;
+	int k;
 
-	while (other.s >= 0 && (n = recv(other.s, z.in + z.nin, sizeof(z.in) - z.nin, MSG_DONTWAIT)) > 0) {
-		z.nin += (size_t)n;
-		for (size_t k = 1; k; z.nin -= k) {
-			if (z.requested) {
-				k = fpdu_whole(z.in, z.nin);
-				if (k)
-					message(z.in + 2, iw_get16(z.in));
-			} else {
-				n = iw_mpa_decode(&f, z.in, z.nin, false);
-				must(n >= 0);
-				z.requested = n > 0;
-				k = (size_t)n;
-			}
-			memmove(z.in, z.in + k, z.nin - k);
-		}
+	if (!z.requested) {
+		k = iw_mpa_decode(&f, p, n, false);
+		must(k >= 0);
+		z.requested = k > 0;
+		return (size_t)k;
 	}
+	wire = fpdu_whole(p, n);
+	if (wire)
+		message(p + 2, iw_get16(p));
+	return wire;
+}
+
+static void hear(void)
+{
+	hear_all(take);
 }
 
 /* ---- what it is told ---- */
 static void reply(struct input *in)
 {
-	struct iw_mpa_frame f = { .reply = 1, .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = 1, .ird = 1, .ord = 1, .pd_len = IW_SM_PD_LEN };
-	struct iw_sm_pd pd = { .ver_lo = 1, .ver_hi = 1, .bufs = 128, .buf_size = 256, .generation = GENERATION };
 	uint8_t how = in8(in), out[IW_MPA_FRAME_MAX];
+	struct iw_mpa_frame f = startup(in, how);
 	int n;
 
-	if (how & 0x80) {
-		pd.bufs = (uint16_t)in16(in);
-		pd.ver_hi = in8(in);
-	}
-	iw_sm_pd_encode(&pd, f.pd);
-	if (how & 0x40)
-		in_octets(in, f.pd, f.pd_len = in8(in) % 64);
+	f.reply = 1;
 	if (how & 0x20) {
 		f.reject = 1;
 		iw_sm_reject_encode(in8(in) % 40, f.pd);

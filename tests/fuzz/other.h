@@ -13,13 +13,15 @@ static struct {
 	int s;
 	uint32_t msn;
 	unsigned int posted;	/* messages said */
+	uint8_t in[1 << 16];
+	size_t nin;
 } other;
 
 static inline void other_new(int s)
 {
 	other.s = s;
 	other.msn = 1;
-	other.posted = 0;
+	other.posted = other.nin = 0;
 }
 
 static inline void say(const void *p, size_t n)
@@ -85,6 +87,37 @@ static inline size_t fpdu_whole(const uint8_t *p, size_t n)
 		return 0;
 	must(iw_crc32c(0, p, wire - 4) == iw_crc32c_get(p + wire - 4));
 	return wire;
+}
+
+/* What the daemon said: take() deals with what is whole at the front of p[0..n), octets, else 0. */
+static inline void hear_all(size_t (*take)(const uint8_t *p, size_t n))
+{
+	size_t k;
+	ssize_t n;
+
+	while (other.s >= 0 && (n = recv(other.s, other.in + other.nin, sizeof(other.in) - other.nin, MSG_DONTWAIT)) > 0) {
+		other.nin += (size_t)n;
+		while ((k = take(other.in, other.nin))) {
+			memmove(other.in, other.in + k, other.nin - k);
+			other.nin -= k;
+		}
+	}
+}
+
+/* The frame of a startup, the private data as they should be or as the input says. */
+static inline struct iw_mpa_frame startup(struct input *in, uint8_t how)
+{
+	struct iw_mpa_frame f = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = 1, .ird = 1, .ord = 1, .pd_len = IW_SM_PD_LEN };
+	struct iw_sm_pd pd = { .ver_lo = 1, .ver_hi = 1, .bufs = 128, .buf_size = 256, .generation = GENERATION };
+
+	if (how & 0x80) {
+		pd.bufs = (uint16_t)in16(in);
+		pd.ver_hi = in8(in);
+	}
+	iw_sm_pd_encode(&pd, f.pd);
+	if (how & 0x40)
+		in_octets(in, f.pd, f.pd_len = in8(in) % 64);
+	return f;
 }
 
 static unsigned int sessions;

@@ -8,8 +8,6 @@
 static struct {
 	int lib, listener;
 	uint16_t port, own;
-	uint8_t in[1 << 16];
-	size_t nin;
 	bool replied, rejected;
 	unsigned int answers;
 } z;
@@ -41,57 +39,38 @@ static void message(const uint8_t *u, size_t n)
 	must(z.answers <= other.posted);
 }
 
-static size_t parse_one(void)
+static size_t take(const uint8_t *p, size_t n)
 {
 	struct iw_mpa_frame f;
 	size_t wire;
-	int n;
+	int k;
 
 	if (!z.replied) {
-		n = iw_mpa_decode(&f, z.in, z.nin, true);
-		must(n >= 0);
-		z.replied = n > 0;
-		z.rejected = n > 0 && f.reject;
-		return (size_t)n;
+		k = iw_mpa_decode(&f, p, n, true);
+		must(k >= 0);
+		z.replied = k > 0;
+		z.rejected = k > 0 && f.reject;
+		return (size_t)k;
 	}
-	must(!z.rejected || !z.nin);
-	wire = fpdu_whole(z.in, z.nin);
+	must(!z.rejected || !n);
+	wire = fpdu_whole(p, n);
 	if (wire)
-		message(z.in + 2, iw_get16(z.in));
+		message(p + 2, iw_get16(p));
 	return wire;
 }
 
 static void hear(void)
 {
-	ssize_t n;
-	size_t k;
-
-	if (other.s < 0)
-		return;
-	while ((n = recv(other.s, z.in + z.nin, sizeof(z.in) - z.nin, MSG_DONTWAIT)) > 0) {
-		z.nin += (size_t)n;
-		while ((k = parse_one())) {
-			memmove(z.in, z.in + k, z.nin - k);
-			z.nin -= k;
-		}
-	}
+	hear_all(take);
 }
 
 /* ---- what the other daemon says ---- */
 static void request(struct input *in)
 {
-	struct iw_mpa_frame f = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = 1, .ird = 1, .ord = 1, .pd_len = IW_SM_PD_LEN };
-	struct iw_sm_pd pd = { .ver_lo = 1, .ver_hi = 1, .bufs = 128, .buf_size = 256, .generation = GENERATION };
 	uint8_t how = in8(in), out[IW_MPA_FRAME_MAX];
+	struct iw_mpa_frame f = startup(in, how);
 	int n;
 
-	if (how & 0x80) {
-		pd.bufs = (uint16_t)in16(in);
-		pd.ver_hi = in8(in);
-	}
-	iw_sm_pd_encode(&pd, f.pd);
-	if (how & 0x40)
-		in_octets(in, f.pd, f.pd_len = in8(in) % 64);
 	if (how & 0x20)
 		f.rtr_read = 1, f.rtr_write = 0;
 	n = iw_mpa_encode(&f, out);
