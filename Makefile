@@ -4,6 +4,14 @@
 ifneq ($(if $(MAKECMDGOALS),$(filter-out clean distclean format dist help demo,$(MAKECMDGOALS)),all),)
 include config.mk
 endif
+# Packages that came or went since configure looked: it looks again. Not to install or take away what was built.
+.DEFAULT_GOAL := all
+ifneq ($(if $(MODULES),$(if $(MAKE_RESTARTS),,$(if $(MAKECMDGOALS),$(filter-out install uninstall,$(MAKECMDGOALS)),all))),)
+ifneq ($(strip $(FOUND)),$(shell PKG_CONFIG_PATH='$(PKG_CONFIG_PATH)'; [ -z "$$PKG_CONFIG_PATH" ] || export PKG_CONFIG_PATH; \
+	for m in $(MODULES); do $(PKG_CONFIG) --modversion $$m 2>/dev/null || echo no; done))
+config.mk: always
+endif
+endif
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 
@@ -11,7 +19,7 @@ SAN ?=
 , := ,
 B := build/$(if $(SAN),$(subst $(,),-,$(SAN)),plain)
 CFLAGS ?= -O2 -g
-DEFS = -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' -DIW_SYSCONFDIR='"$(sysconfdir)"' -DHAVE_VERBS=$(HAVE_VERBS) \
+DEFS = -I. -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' -DIW_SYSCONFDIR='"$(sysconfdir)"' -DHAVE_VERBS=$(HAVE_VERBS) \
 	$(URING_CFLAGS) $(SYSTEMD_CFLAGS) $(JANSSON_CFLAGS) $(CMOCKA_CFLAGS)
 WARN = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter $(if $(CI),-Werror)
 COMMON = $(DEFS) $(CPPFLAGS) $(CFLAGS) $(WARN) -MMD -MP -fno-strict-aliasing
@@ -22,13 +30,15 @@ PROGLD = $(LDFLAGS) $(SANFLAGS) -pie -Wl,-z,relro,-z,now
 # The library goes into strangers' processes: never sanitized, hidden by default, and no _chk calls, which it intercepts itself.
 LIB = $(COMMON) -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE
 
-PROTO := $(patsubst %.c,$(B)/%.o,$(wildcard proto/*.c))
-IWCTL := $(patsubst %.c,$(B)/%.o,$(wildcard daemon/iwctl*.c))
-DAEMON := $(filter-out $(IWCTL) $(B)/daemon/main.o,$(patsubst %.c,$(B)/%.o,$(wildcard daemon/*.c)))
-PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c) $(wildcard $(addprefix proto/,ctlmsg.c reason.c policy.c)))
+PROTO := $(patsubst %.c,$(B)/obj/%.o,$(wildcard proto/*.c))
+IWCTL := $(patsubst %.c,$(B)/obj/%.o,$(wildcard iwctl/*.c))
+DAEMON := $(patsubst %.c,$(B)/obj/%.o,$(wildcard daemon/*/*.c))
+PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(wildcard $(addprefix proto/,addr.c ctlmsg.c reason.c policy.c)))
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
-SOCK := $(patsubst tests/sock/%.c,$(B)/tests/sock/%,$(wildcard tests/sock/*.c))
+# by theme in folders, their programs in one
+SOCKSRC := $(wildcard tests/sock/*/*.c)
+SOCK := $(patsubst %.c,$(B)/tests/sock/%,$(notdir $(SOCKSRC)))
 TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
 BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
@@ -42,6 +52,7 @@ help:
 	@echo 'make demo       two hosts out of network namespaces: redis and iperf3, plain and over iWARP (root)'
 	@echo 'make check      all tests (those that make hosts need root); SAN=address,undefined or SAN=thread'
 	@echo 'make check-interop  in a guest that it builds and boots: against Linux siw, and within strongSwan'\''s ESP (root)'
+	@echo 'make check-boot  installed, started, restarted, used and taken away on machines with systemd, which it builds and boots (root)'
 	@echo 'make fuzz       T=60 seconds for each fuzzer (clang)'
 	@echo 'make bench      pairs against plain TCP (root); bench-rnic: the RNIC alone; bench-guest: and the kernel'\''s siw'
 	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
@@ -57,27 +68,43 @@ configure: configure.ac
 $(B)/libproto.a: $(PROTO)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(B)/iwarpd: $(B)/daemon/main.o $(DAEMON) $(B)/libproto.a
+$(B)/iwarpd: $(B)/obj/daemon/main.o $(DAEMON) $(B)/libproto.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(PROGLD) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) -lm
-# the RNIC is in iwctl too, for rping
 $(B)/libdaemon.a: $(DAEMON)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(B)/iwctl: $(IWCTL) $(B)/libdaemon.a $(B)/libproto.a
+# the RNIC alone: iwctl has one too, for rping
+$(B)/librnic.a: $(filter $(B)/obj/daemon/base/% $(B)/obj/daemon/rnic/%,$(DAEMON))
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(B)/iwctl: $(IWCTL) $(B)/librnic.a $(B)/libproto.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(PROGLD) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) $(JANSSON_LIBS) -lm
 $(B)/libiwsock.so: $(PRELOAD) preload/libiwsock.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,nodelete,-z,now,-z,relro -Wl,-Bsymbolic-functions -Wl,--version-script=preload/libiwsock.map -Wl,-soname,libiwsock.so -o $@ $(PRELOAD) -ldl
-$(B)/%.o: %.c | config.mk
+# programs hold the version and directories: others, and they are made anew
+ifneq ($(strip $(file <$(B)/defs)),$(strip $(DEFS)))
+$(B)/defs: always
+endif
+$(B)/defs: export IW_DEFS = $(DEFS)
+$(B)/defs: | config.mk
+	@mkdir -p $(@D)
+	@printf '%s\n' "$$IW_DEFS" >$@
+$(B)/obj/%.o: %.c $(B)/defs | config.mk
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(PROG) -c -o $@ $<
-$(B)/pic/%.o: %.c | config.mk
+$(B)/pic/%.o: %.c $(B)/defs | config.mk
 	@mkdir -p $(@D)
 	$(call say,CC,"$< (library)")
 	$(Q)$(CC) $(LIB) -c -o $@ $<
+ifeq ($(CMOCKA_LIBS),)
+$(UNIT) $(DTEST): no-cmocka
+no-cmocka:
+	@echo "cmocka not found: on Debian, apt-get install libcmocka-dev" >&2; exit 1
+endif
 $(B)/tests/unit/%: tests/unit/%.c $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
@@ -94,7 +121,12 @@ $(TOOLS): $(B)/tests/%: tests/%.c $(DAEMON) $(B)/libproto.a | config.mk
 tests/iwdut: $(B)/tests/iwdut always
 	$(Q)cmp -s $< $@ || cp $< $@
 # strangers' programs, as far as we are concerned: never sanitized, nothing of ours in them
-$(SOCK) $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
+vpath %.c $(sort $(dir $(SOCKSRC)))
+$(SOCK): $(B)/tests/sock/%: %.c | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
+$(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
@@ -110,9 +142,14 @@ $(B)/tests/interop/iwerr: tests/interop/iwerr.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) -o $@ $< -lrdmacm -libverbs
+# one guest at a time: it is emulated, and answers have to come in time
 check-interop: all $(INTEROP) $(SOCK) $(LIBT)
-	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} tests/run $(B) $(INTEROP_TESTS)
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} IW_JOBS=1 tests/run $(B) $(INTEROP_TESTS)
 INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
+
+# two machines with a systemd of their own
+check-boot: all
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t
 
 tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(B)/bench/rdma/rdma
 check: tests
@@ -124,8 +161,9 @@ bench: all $(BENCH) $(B)/tests/lib/ready $(B)/bench/rdma/rdma
 	$(Q)bench/run $(B)
 	$(Q)bench/rnic $(B)
 # RNIC to RNIC beside plain TCP; also runs in the guest of check-interop, where verbs reach siw
-RDMA := $(patsubst %.c,$(B)/%.o,$(addprefix bench/rdma/,rdma.c tcp.c soft.c $(if $(filter 1,$(HAVE_VERBS)),verbs.c)))
+RDMA := $(patsubst %.c,$(B)/obj/%.o,$(addprefix bench/rdma/,rdma.c tcp.c soft.c $(if $(filter 1,$(HAVE_VERBS)),verbs.c)))
 $(B)/bench/rdma/rdma: $(RDMA) $(B)/libdaemon.a $(B)/libproto.a
+	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(PROGLD) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) -lm $(if $(filter 1,$(HAVE_VERBS)),-lrdmacm -libverbs)
 bench-rnic: $(B)/bench/rdma/rdma
@@ -136,7 +174,7 @@ bench-guest: $(B)/bench/rdma/rdma
 # each for T seconds, with clang's libFuzzer; the corpora, seeded from the vectors, stay in build/fuzz
 T ?= 60
 FUZZCC = clang -std=gnu11 $(DEFS) -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all -MMD -MP
-FUZZED := $(patsubst %.c,build/fuzz/%.o,$(wildcard proto/*.c) $(filter-out daemon/main.c $(wildcard daemon/iwctl*.c),$(wildcard daemon/*.c)))
+FUZZED := $(patsubst %.c,build/fuzz/%.o,$(wildcard proto/*.c) $(wildcard daemon/*/*.c))
 build/fuzz/%.o: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,CC,"$< (fuzzed)")
@@ -148,6 +186,10 @@ build/fuzz/%_fuzz: tests/fuzz/%_fuzz.c build/fuzz/libfuzzed.a
 	$(Q)$(FUZZCC) -fsanitize=fuzzer,address,undefined -o $@ $< build/fuzz/libfuzzed.a $(URING_LIBS) $(SYSTEMD_LIBS) -lm
 fuzz: $(FUZZ)
 	$(Q)tests/fuzz/run $(T) $(FUZZ)
+
+# for tests/tsan.t
+library-sources:
+	@printf '%s\n' $(PRELOAD:$(B)/pic/%.o=%.c)
 
 # ---- install ----
 INSTALL = install
@@ -161,27 +203,32 @@ from = conf/$(strip $(if $(findstring sysusers,$(1)),iwarpd.sysusers,$(if $(find
 SETTINGS := iwarpd.conf iwsock.conf
 confdir = $(DESTDIR)$(sysconfdir)/iwsock
 
+put = printf '  %-6s %s\n' INST $(2) && $(INSTALL) -d $(dir $(2)) && $(1)
 install: all
-	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(confdir)
-	$(INSTALL) -m 755 $(B)/iwarpd $(DESTDIR)$(sbindir)/iwarpd
-	$(INSTALL) -m 755 $(B)/iwctl $(DESTDIR)$(bindir)/iwctl
-	$(INSTALL) -m 755 $(B)/libiwsock.so $(DESTDIR)$(libdir)/libiwsock.so
-	$(foreach m,$(MAN),$(INSTALL) -d $(dir $(call man_of,$(m))) && $(INSTALL) -m 644 $(m) $(call man_of,$(m)) &&) :
-	$(foreach d,$(DATA),$(INSTALL) -d $(DESTDIR)$(dir $(d)) && $(SUBST) $(call from,$(d)) >$(DESTDIR)$(d) && chmod 644 $(DESTDIR)$(d) &&) :
-	$(foreach c,$(SETTINGS),{ test -e $(confdir)/$(c) || $(INSTALL) -m 644 conf/$(c) $(confdir)/$(c); } &&) :
-	$(if $(DESTDIR),,packaging/post-install)
+	$(Q)$(if $(DESTDIR),,packaging/pre-install conf/iwarpd.sysusers)
+	$(Q)$(call put,$(INSTALL) -m 755 $(B)/iwarpd $(DESTDIR)$(sbindir)/iwarpd,$(DESTDIR)$(sbindir)/iwarpd)
+	$(Q)$(call put,$(INSTALL) -m 755 $(B)/iwctl $(DESTDIR)$(bindir)/iwctl,$(DESTDIR)$(bindir)/iwctl)
+	$(Q)$(call put,$(INSTALL) -m 755 $(B)/libiwsock.so $(DESTDIR)$(libdir)/libiwsock.so,$(DESTDIR)$(libdir)/libiwsock.so)
+	$(Q)$(foreach m,$(MAN),$(call put,$(INSTALL) -m 644 $(m) $(call man_of,$(m)),$(call man_of,$(m))) &&) :
+	$(Q)$(foreach d,$(addprefix $(DESTDIR),$(DATA)),$(call put,$(SUBST) $(call from,$(d)) >$(d) && chmod 644 $(d),$(d)) &&) :
+	$(Q)$(foreach c,$(SETTINGS),{ test -e $(confdir)/$(c) || { $(call put,$(INSTALL) -m 644 conf/$(c) $(confdir)/$(c),$(confdir)/$(c)); }; } &&) :
+	$(Q)$(if $(DESTDIR),,packaging/post-install $(systemdsystemunitdir))
 
 # Settings that were changed stay.
 uninstall:
-	rm -f $(DESTDIR)$(sbindir)/iwarpd $(DESTDIR)$(bindir)/iwctl $(DESTDIR)$(libdir)/libiwsock.so
-	rm -f $(foreach m,$(MAN),$(call man_of,$(m))) $(addprefix $(DESTDIR),$(DATA))
-	$(foreach c,$(SETTINGS),{ ! cmp -s conf/$(c) $(confdir)/$(c) || rm -f $(confdir)/$(c); } &&) :
+	$(Q)$(if $(DESTDIR),,packaging/pre-uninstall $(systemdsystemunitdir))
+	$(Q)for f in $(addprefix $(DESTDIR),$(sbindir)/iwarpd $(bindir)/iwctl $(libdir)/libiwsock.so $(DATA)) $(foreach m,$(MAN),$(call man_of,$(m))); do \
+		test ! -e $$f || printf '  %-6s %s\n' RM $$f; rm -f $$f; done
+	$(Q)for c in $(SETTINGS); do f=$(confdir)/$$c; test -e $$f || continue; \
+		if cmp -s conf/$$c $$f; then printf '  %-6s %s\n' RM $$f; rm -f $$f; else echo "$$f was changed: it stays"; fi; done
+	$(Q)rmdir $(confdir) 2>/dev/null || :
+	$(Q)$(if $(DESTDIR),,packaging/post-uninstall)
 
 # ---- housekeeping ----
 dist: configure
 	v=$$(sed -n 's/^AC_INIT(\[iwsock\], \[\(.*\)\])/\1/p' configure.ac) && \
 	git archive --prefix=iwsock-$$v/ --add-file=configure -o iwsock-$$v.tar.gz HEAD && echo iwsock-$$v.tar.gz
-SOURCES = $(wildcard proto/*.[ch] daemon/*.[ch] preload/*.[ch] tests/*/*.[ch])
+SOURCES = $(wildcard proto/*.[ch] daemon/*.[ch] daemon/*/*.[ch] iwctl/*.[ch] preload/*.[ch] preload/*/*.[ch] tests/*/*.[ch] tests/sock/*/*.c)
 format:
 	clang-format -i $(SOURCES)
 lint: config.mk
@@ -189,8 +236,8 @@ lint: config.mk
 	if command -v cppcheck >/dev/null; then found=1; cppcheck -q -j2 --std=c11 --error-exitcode=1 --inline-suppr \
 		--suppressions-list=.cppcheck --enable=warning,portability -D__x86_64__ -D__linux__ \
 		--platform=unix64 -D__LP64__ -D__OFF_T_MATCHES_OFF64_T \
-		'-Djson_array_foreach(a,i,v)=while (json_each(a, i, v))' $(DEFS) proto daemon preload || exit 1; fi; \
-	if command -v clang-tidy >/dev/null; then found=1; printf '%s\0' $(wildcard proto/*.c daemon/*.c preload/*.c) | \
+		'-Djson_array_foreach(a,i,v)=while (json_each(a, i, v))' $(DEFS) proto daemon iwctl preload || exit 1; fi; \
+	if command -v clang-tidy >/dev/null; then found=1; printf '%s\0' $(filter-out tests/%,$(filter %.c,$(SOURCES))) | \
 		xargs -0 -I{} -P2 clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(DEFS) 2>/dev/null || exit 1; fi; \
 	if [ -z "$$found" ]; then echo "neither cppcheck nor clang-tidy found: on Debian, apt-get install cppcheck clang-tidy" >&2; exit 1; fi
 clean:
@@ -200,5 +247,5 @@ distclean: clean
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 always:
-.PHONY: all always help tests check check-interop fuzz demo bench bench-rnic bench-guest install uninstall dist format lint clean distclean
+.PHONY: all always library-sources help tests check check-interop check-boot fuzz demo bench bench-rnic bench-guest install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:

@@ -14,26 +14,29 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "bus.h"
-#include "cm.h"
-#include "conf.h"
-#include "conn.h"
-#include "engine.h"
-#include "ipsec.h"
-#include "log.h"
-#include "notify.h"
-#include "prm.h"
-#include "session.h"
+#include "daemon/base/conf.h"
+#include "daemon/base/engine.h"
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+#include "daemon/bus/bus.h"
+#include "daemon/cm/cm.h"
+#include "daemon/net/ipsec.h"
+#include "daemon/net/peers.h"
+#include "daemon/rnic/endpoint.h"
+#include "daemon/rnic/prm.h"
+#include "daemon/session/session.h"
+#include "daemon/stream/stream.h"
 
 #ifndef IW_SYSCONFDIR
 #define IW_SYSCONFDIR "/etc"
 #endif
+#define EXIT_SETTINGS	2	/* wrong settings or options: iwarpd.service does not try again */
 #define DEFAULT_CONF IW_SYSCONFDIR "/iwsock/iwarpd.conf"
 
 static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' }, { "option", required_argument, NULL, 'o' },
 	{ "run-dir", required_argument, NULL, 'r' }, { "log-level", required_argument, NULL, 'l' },
-	{ "foreground", no_argument, NULL, 'f' }, { "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' }, { 0 },
+	{ "check", no_argument, NULL, 'C' }, { "foreground", no_argument, NULL, 'f' }, { "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' }, { 0 },
 };
 
 static const char usage_text[] =
@@ -43,6 +46,7 @@ static const char usage_text[] =
 	"  -o, --option KEY=VAL  set one key of iwarpd.conf(5); after the file, may be repeated\n"
 	"  -r, --run-dir DIR     where ctl.sock and bus.sock are\n"
 	"  -l, --log-level LEVEL err, warning, info or debug\n"
+	"      --check           read the settings, say what is wrong with them, and exit: 0 nothing, 2 something\n"
 	"  -f, --foreground      stay in the foreground (always so; for scripts that say it)\n"
 	"  -V, --version         print the version and exit\n"
 	"  -h, --help            print this and exit\n";
@@ -52,22 +56,6 @@ static struct timer watchdog, status, farewell;
 static unsigned int watchdog_ms;
 
 /* ---- configuration ---- */
-
-/* Root must not run what others may rewrite (SEC-R12). */
-static int conf_safe(const char *path)
-{
-	struct stat st;
-
-	if (geteuid() || stat(path, &st))
-		return 0;
-	if (st.st_uid && st.st_uid != geteuid())
-		log_err("%s belongs to user %u, not to root: refused", path, (unsigned int)st.st_uid);
-	else if (st.st_mode & (S_IWGRP | S_IWOTH))
-		log_err("%s is writable by group or others: refused; chmod go-w %s", path, path);
-	else
-		return 0;
-	return -EPERM;
-}
 
 static int conf_option(const char *arg)
 {
@@ -123,9 +111,6 @@ static int conf_load(const char *path, int argc, char **argv)
 	conf_default(&conf);
 	if (path || !access(DEFAULT_CONF, F_OK)) {
 		path = path ? path : DEFAULT_CONF;
-		ret = conf_safe(path);
-		if (ret)
-			return ret;
 		ret = conf_read(&conf, path, err, sizeof(err));
 		if (ret) {
 			log_err("%s", err);
@@ -165,6 +150,24 @@ static int rundir_name(void)
 	return -ENOENT;
 }
 
+/* Who may write there puts his socket in the place of ours. */
+static int rundir_safe(void)
+{
+	struct stat st;
+
+	if (lstat(conf.rundir, &st))
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	if ((st.st_uid && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH)) {
+		log_err("%s belongs to user %u, mode %03o: others may write there", conf.rundir, (unsigned int)st.st_uid, st.st_mode & 0777);
+		return -EPERM;
+	}
+	return 0;
+}
+
+static int lock = -1;
+
 static int rundir_make(void)
 {
 	char path[128];
@@ -175,17 +178,19 @@ static int rundir_make(void)
 	ret = mkdir(conf.rundir, 0700) ? -errno : 0;
 	if (!ret && system_wide() && chmod(conf.rundir, 0755))	/* whatever the umask is */
 		ret = -errno;
-	if (ret && ret != -EEXIST) {
+	if (!ret || ret == -EEXIST)
+		ret = rundir_safe();
+	if (ret) {
 		log_err("%s: %s", conf.rundir, strerror(-ret));
 		return ret;
 	}
 	snprintf(path, sizeof(path), "%s/lock", conf.rundir);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	lock = fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) {
 		log_err("%s: %s", path, strerror(errno));
 		return -errno;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB)) {	/* kept until the process ends */
+	if (flock(fd, LOCK_EX | LOCK_NB)) {	/* kept until we end */
 		log_err("%s: another iwarpd runs with this run directory; stop it, or give --run-dir", conf.rundir);
 		close(fd);
 		return -EBUSY;
@@ -197,7 +202,10 @@ static int rundir_make(void)
 
 static void notify_status(struct timer *t)
 {
-	notify("STATUS=%u streams, %u clients", stream_count(), client_count());
+	struct stream_tally s;
+
+	stream_tally(&s);
+	notify("STATUS=%u streams iwarp, %u local, %u pending, %u closing; %u programs", s.iwarp, s.local, s.pending, s.closing, client_count());
 	timer_start(t, 5000, notify_status);
 }
 
@@ -224,34 +232,64 @@ static void leave(struct timer *t)
 	engine_stop();
 }
 
+static void leave_streams(struct timer *t)
+{
+	if (!stream_count()) {
+		leave(t);
+		return;
+	}
+	streams_leave();
+	timer_start(t, 50, leave);
+}
+
+static void signal_next(void);
+
+/* A terminal that went away sends SIGHUP as the kernel; anybody else means by it that settings be read again. */
 static void signalled(struct op *op, int res, bool more)
 {
-	log_info("stopping on signal %u", sig.info.ssi_signo);
+	if (sig.info.ssi_signo == SIGHUP && sig.info.ssi_code != SI_KERNEL) {
+		log_info("SIGHUP does nothing: settings are read when iwarpd starts, and a restart resets the streams to other hosts");
+		signal_next();
+		return;
+	}
+	log_about(LOG_INFO, &(struct log_about){ .id = LOG_ID_STOPPING }, "stopping on signal %u", sig.info.ssi_signo);
 	notify("STOPPING=1");
 	peers_stop();		/* says dead to the libraries: nothing new comes */
 	ctl_stop();
 	session_stop();
 	timer_stop(&status);
-	timer_start(&farewell, 50, leave);	/* what was closed goes out */
+	timer_start(&farewell, 50, leave_streams);	/* what was closed goes out */
+}
+
+static void signal_next(void)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	sig.op.fn = signalled;
+	io_uring_prep_read(sqe, sig.fd, &sig.info, sizeof(sig.info), 0);
+	engine_submit(sqe, &sig.op);
+}
+
+/* First of all: one that comes early waits. */
+static void signals_block(sigset_t *set)
+{
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
+	sigprocmask(SIG_BLOCK, set, NULL);
 }
 
 static int signals_start(void)
 {
-	struct io_uring_sqe *sqe;
 	sigset_t set;
 
-	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	signals_block(&set);
 	sig.fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (sig.fd < 0)
 		return -errno;
-	sig.op.fn = signalled;
-	sqe = engine_sqe();
-	io_uring_prep_read(sqe, sig.fd, &sig.info, sizeof(sig.info), 0);
-	engine_submit(sqe, &sig.op);
+	signal_next();
 	return 0;
 }
 
@@ -277,6 +315,9 @@ static int start_engine(void)
 	if (ret == -ENOSYS || ret == -EPERM || ret == -EACCES)
 		log_err("io_uring is %s: iwarpd cannot run here; see sysctl kernel.io_uring_disabled and the container's seccomp profile",
 			ret == -ENOSYS ? "missing in this kernel" : "forbidden");
+	else if (ret == -ENOMEM)
+		log_err("io_uring: no memory for the rings. A kernel before 5.12 counts them as locked memory: raise LimitMEMLOCK= (ulimit -l); else the memory "
+			"of the machine or of the service (MemoryMax=) is used up");
 	else if (ret)
 		log_err("io_uring: %s", strerror(-ret));
 	return ret;
@@ -307,18 +348,23 @@ static int help(int c)
 		fputs(usage_text, stdout);
 	else
 		fputs(usage_text, stderr);
-	return c == 'V' || c == 'h' ? 0 : 2;
+	return c == 'V' || c == 'h' ? 0 : EXIT_SETTINGS;
 }
 
 int main(int argc, char **argv)
 {
 	const char *path = NULL;
+	bool check = false;
+	sigset_t set;
 	int c, ret;
 
 	log_std_fds();
+	signals_block(&set);
 	while ((c = getopt_long(argc, argv, "c:o:r:l:fVh", options, NULL)) != -1) {
 		if (c == 'c')
 			path = optarg;
+		else if (c == 'C')
+			check = true;
 		else if (c == 'V' || c == 'h' || c == '?')
 			return help(c);
 	}
@@ -326,13 +372,15 @@ int main(int argc, char **argv)
 		return help('?');
 	log_init(LOG_INFO, 0);
 	if (conf_load(path, argc, argv))
-		return 2;
+		return EXIT_SETTINGS;
+	if (check)
+		return 0;
 	log_init(conf.log_level, 0);
 	if (rundir_make() || start_engine())
 		return 1;
 	ret = start();
 	if (!ret) {
-		log_info("iwarpd %s, control port %u, run directory %s", IWSOCK_VERSION, conf.control_port, conf.rundir);
+		log_about(LOG_INFO, &(struct log_about){ .id = LOG_ID_STARTED }, "iwarpd %s, control port %u, run directory %s", IWSOCK_VERSION, conf.control_port, conf.rundir);
 		if (!conf.crc)	/* MPA-4.4-03 */
 			log_warn("crc = off: where the peer says so too, nothing notices damaged data; only for networks on which something "
 				 "else protects end to end, such as IPsec");
@@ -343,7 +391,8 @@ int main(int argc, char **argv)
 	bus_stop();
 	ctl_stop();
 	ipsec_stop();
-	if (stream_count() || conn_count())	/* the kernel takes their sockets; nothing is worth walking through in user space */
+	flock(lock, LOCK_UN);	/* the end of the process can wait for a close, which is no matter of the next one's */
+	if (stream_count() || endpoint_count())	/* the kernel takes their sockets; nothing is worth walking through in user space */
 		_exit(ret ? 1 : 0);
 	engine_fini();
 	return ret ? 1 : 0;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* The double-underscore names under which libc exports the same functions, and sockatmark(), which is an ioctl inside libc. */
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "priv.h"
+#include "lib.h"
 
 #define ALIAS(ret, name, params, args) \
 	IW_EXPORT ret __##name params; \

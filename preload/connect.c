@@ -8,13 +8,34 @@
  * is taken once; and an fd is swapped only when no call of ours sleeps on the old file (poll and select count themselves;
  * a sleeping epoll_wait is fine, its registration moves along). Calls that bypass us (raw system calls, io_uring) on a
  * connecting socket of this process are not seen; a thread that sleeps in recv() on a blocking socket which another thread
- * is just connecting gives the offer up first (iw_connect_data).
+ * is just connecting gives the offer up first (iw_connecting_data).
  */
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <string.h>
 
+#include "proto/ctlmsg.h"
+#include "proto/page.h"
+#include "proto/reason.h"
+#include "adopt.h"
+#include "conf.h"
+#include "connect.h"
 #include "connecting.h"
+#include "daemon.h"
+#include "fdtab.h"
+#include "internal.h"
+#include "kinds.h"
+#include "lib.h"
+#include "lock.h"
+#include "peers.h"
+#include "plain.h"
+#include "proc.h"
+#include "real.h"
+#include "stream.h"
+#include "swap.h"
+#include "sys.h"
+#include "tcp.h"
+#include "user.h"
 
 IW_EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len);
 
@@ -27,9 +48,9 @@ static bool wanted(uint32_t w, const struct iw_addr *dst, enum iw_reason *why)
 	*why = iw_tcp_reason(w);
 	if (!*why && iw_tcp_forked(w))
 		*why = IW_REASON_FD_SHARED;
-	if (!*why && !iw_policy_allows(IW_VERB_CONNECT, dst))
+	if (!*why && !iw_conf_allows(IW_VERB_CONNECT, dst))
 		*why = IW_REASON_POLICY;
-	if (!iw_ctl_ready())
+	if (!iw_daemon_ready())
 		*why = IW_REASON_NO_DAEMON;
 	if (*why)
 		return false;
@@ -39,7 +60,7 @@ static bool wanted(uint32_t w, const struct iw_addr *dst, enum iw_reason *why)
 	case IW_PEER_UNKNOWN:
 		iw_ctl_init(&m, IW_CTL_PREPARE, 0);
 		m.dst = *dst;
-		if (iw_rpc(&m, -1, &r, sizeof(r), NULL)) {
+		if (iw_daemon_ask(&m, -1, &r, sizeof(r), NULL)) {
 			*why = IW_REASON_DAEMON_GONE;
 			return false;
 		}
@@ -68,7 +89,7 @@ static struct iw_stream *offer(int fd, const struct iw_addr *dst, uint32_t conn_
 	m.peer = *dst;
 	m.flags = IW_CONN_CLIENT | (established ? IW_CONN_ESTABLISHED : 0);
 	m.fd = fd;
-	if (iw_rpc(&m, fd, &r, sizeof(r), fds)) {
+	if (iw_daemon_ask(&m, fd, &r, sizeof(r), fds)) {
 		*why = IW_REASON_DAEMON_GONE;
 		return NULL;
 	}
@@ -80,8 +101,8 @@ static struct iw_stream *offer(int fd, const struct iw_addr *dst, uint32_t conn_
 	if (!s) {
 		if (fds[0] >= 0)
 			IW_SYS(close, fds[0]);
-		iw_tell_id(IW_CTL_ABANDON, r.stream_id, IW_REASON_RESOURCES, fd);
-		iw_tell_sync();
+		iw_daemon_tell_id(IW_CTL_ABANDON, r.stream_id, IW_REASON_RESOURCES, fd);
+		iw_daemon_sync();
 		return NULL;
 	}
 	*carrier = fds[0];
@@ -103,7 +124,7 @@ static void attempt_undo(void *arg)
 
 static int connect_offered(int fd, const struct iw_addr *dst, struct attempt *a, bool established)
 {
-	uint32_t conn_id = iw_conn_id_new();
+	uint32_t conn_id = iw_daemon_conn_id();
 	enum iw_reason why;
 	struct iw_stream *s;
 	int carrier = -1;
@@ -143,7 +164,7 @@ static int connect_plain(int fd, uint32_t w, const struct sockaddr *addr, sockle
 	int ret = iw_real.connect(fd, addr, len), err = errno;
 
 	if (ret == 0 || err == EINPROGRESS || err == EINTR) {
-		uint32_t id = why == IW_REASON_NO_DAEMON ? 0 : iw_tell_plain(fd, true, dst, why);
+		uint32_t id = why == IW_REASON_NO_DAEMON ? 0 : iw_plain_tell(fd, true, dst, why);
 
 		iw_word_cas(fd, w, id ? iw_word_make(IW_FD_PLAIN, id) : IW_OTHER_SEEN);
 	}
@@ -151,15 +172,20 @@ static int connect_plain(int fd, uint32_t w, const struct sockaddr *addr, sockle
 	return ret;
 }
 
-static int connect_tcp(int fd, uint32_t w, const struct sockaddr *addr, socklen_t len)
+int iw_connect_tcp(int fd, uint32_t w, const struct sockaddr *addr, socklen_t len)
 {
+	struct sockaddr_in6 a = { 0 };	/* the largest that matters */
 	struct iw_addr dst;
 	enum iw_reason why;
 	int saved = errno;
 	bool go;
 
+	/* what the kernel cannot read it shall refuse */
+	if (iw_copy_in(&a, addr, len < sizeof(a) ? len : sizeof(a)))
+		return iw_real.connect(fd, addr, len);
+
 	/* AF_UNSPEC, another family, port 0 and addresses that mean "this host" are the kernel's business */
-	if (!addr || !iw_addr_from(&dst, addr, len) || !dst.port || iw_in_vfork())
+	if (!iw_addr_from_sockaddr(&dst, (struct sockaddr *)&a, len) || !dst.port || iw_in_vfork())
 		return iw_real.connect(fd, addr, len);
 	go = wanted(w, &dst, &why);
 	errno = saved;
@@ -174,7 +200,7 @@ static int connect_tcp(int fd, uint32_t w, const struct sockaddr *addr, socklen_
  */
 static int disconnect(int fd, struct iw_stream *s)
 {
-	int family = iw_stream_end(s)->local.family == AF_INET6 ? AF_INET6 : AF_INET;
+	int family = s->local.family == AF_INET6 ? AF_INET6 : AF_INET;
 	long t = IW_SYS(socket, family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	uint64_t sigs;
 	int r;
@@ -192,35 +218,36 @@ static int disconnect(int fd, struct iw_stream *s)
 	return (int)iw_ret(r);
 }
 
-static int connect_stream(int fd, const struct sockaddr *addr, socklen_t len)
+int iw_connect_stream(int fd, uint32_t w, const struct sockaddr *addr, socklen_t len)
 {
 	struct iw_stream *s = iw_stream_of(fd);
+	sa_family_t family;
 
 	if (!s || !iw_stream_verify(fd, s))
 		return iw_real.connect(fd, addr, len);
-	if (len < sizeof(addr->sa_family)) {
-		errno = EINVAL;
-		return -1;
-	}
-	if (addr && addr->sa_family == AF_UNSPEC)
+	if (len > sizeof(struct sockaddr_storage))
+		return iw_fail(EINVAL);
+	if (!iw_user_readable(addr, len))
+		return iw_fail(EFAULT);
+	if (len < sizeof(family))
+		return iw_fail(EINVAL);
+	memcpy(&family, &addr->sa_family, sizeof(family));
+	if (family == AF_UNSPEC)
 		return disconnect(fd, s);
 	/* the first call after a non-blocking connect has completed tells of the success, as the kernel does */
-	if (!atomic_exchange(&s->connect_told, 1))
-		return 0;
-	errno = EISCONN;
-	return -1;
+	return atomic_exchange(&s->connect_told, 1) ? iw_fail(EISCONN) : 0;
 }
 
-static int connect_again(int fd, const struct sockaddr *addr, socklen_t len)
+int iw_connect_again(int fd, uint32_t w, const struct sockaddr *addr, socklen_t len)
 {
 	struct iw_stream *s;
 	int ret, err;
 
-	if (iw_connect_settle(fd) == IW_FD_STREAM)
-		return connect_stream(fd, addr, len);
+	if (iw_connecting_settle(fd) == IW_FD_STREAM)
+		return iw_connect_stream(fd, w, addr, len);
 	ret = iw_real.connect(fd, addr, len);
 	err = errno;
-	if (ret == 0 && iw_connect_settle(fd) == IW_FD_STREAM) {
+	if (ret == 0 && iw_connecting_settle(fd) == IW_FD_STREAM) {
 		s = iw_stream_of(fd);
 		if (s)
 			atomic_store(&s->connect_told, 1);
@@ -229,20 +256,14 @@ static int connect_again(int fd, const struct sockaddr *addr, socklen_t len)
 	return ret;
 }
 
+/* A carrier that came by exec or SCM_RIGHTS? */
+int iw_connect_other(int fd, uint32_t w, const struct sockaddr *addr, socklen_t len)
+{
+	return iw_adopt(fd) == IW_FD_STREAM ? iw_connect_stream(fd, w, addr, len) : iw_real.connect(fd, addr, len);
+}
+
+/* LISTENER goes to the original: EISCONN, or AF_UNSPEC ends the listening. */
 int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	uint32_t w = iw_word(fd);
-
-	switch (iw_word_kind(w)) {
-	case IW_FD_TCP:
-		return connect_tcp(fd, w, addr, len);
-	case IW_FD_CONNECTING:
-		return connect_again(fd, addr, len);
-	case IW_FD_STREAM:
-		return connect_stream(fd, addr, len);
-	case IW_FD_OTHER:	/* a carrier that came by exec or SCM_RIGHTS? */
-		return iw_adopt(fd) == IW_FD_STREAM ? connect_stream(fd, addr, len) : iw_real.connect(fd, addr, len);
-	default:		/* LISTENER: EISCONN, or AF_UNSPEC ends the listening */
-		return iw_real.connect(fd, addr, len);
-	}
+	return iw_kind_connect(fd, addr, len);
 }

@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries of CONNECTING fds, and the swap of a connected socket to its carrier. What is guaranteed stands in connect.c. */
+/* Entries of CONNECTING fds, from the connect to the decision what carries it. What is guaranteed stands in connect.c. */
 #include <netinet/tcp.h>
 #include <string.h>
 
+#include "proto/ctlmsg.h"
+#include "proto/reason.h"
+#include "connect.h"
 #include "connecting.h"
+#include "daemon.h"
+#include "epoll.h"
+#include "fdtab.h"
+#include "internal.h"
+#include "kinds.h"
+#include "lib.h"
+#include "lock.h"
+#include "opts.h"
+#include "proc.h"
+#include "stream.h"
+#include "swap.h"
+#include "sys.h"
+#include "tcp.h"
 
 #define ENTRIES		4096u
 #define DECIDE_MS	5000u	/* more than a connecting thread can need for its decision */
@@ -21,6 +37,8 @@ struct iw_connecting {
 	void *owner;		/* PENDING: the connecting thread */
 	struct iw_stream *stream;
 };
+
+_Atomic uint32_t iw_connecting;
 
 static struct iw_connecting entries[ENTRIES];
 static uint32_t free_list, used;	/* index + 1; entries ever used */
@@ -90,61 +108,7 @@ void iw_connecting_plain(struct iw_connecting *c, uint32_t conn_id)
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
-/* ---- the swap; all of it under iw_tab_lock ---- */
-
-static void timeout_read(int fd, int opt, struct timeval *tv)
-{
-	socklen_t len = sizeof(*tv);
-
-	if (IW_SYS(getsockopt, fd, SOL_SOCKET, opt, tv, &len) < 0)
-		*tv = (struct timeval){ 0, 0 };
-}
-
-/* What belongs to the open file and not to TCP. FD_CLOEXEC belongs to the number and is not here. */
-void iw_flags_read(int fd, struct iw_flags *f)
-{
-	f->fl = IW_SYS(fcntl, fd, F_GETFL, 0);
-	f->fl = f->fl < 0 ? 0 : f->fl & (O_NONBLOCK | O_ASYNC);
-	f->sig = IW_SYS(fcntl, fd, F_GETSIG, 0);
-	if (IW_SYS(fcntl, fd, F_GETOWN_EX, &f->own) < 0)
-		f->own.pid = 0;
-	timeout_read(fd, SO_RCVTIMEO, &f->rcv);
-	timeout_read(fd, SO_SNDTIMEO, &f->snd);
-}
-
-void iw_flags_write(int fd, const struct iw_flags *f)
-{
-	if (f->own.pid)		/* of use without O_ASYNC too: for SIGURG, and when that is set later */
-		IW_SYS(fcntl, fd, F_SETOWN_EX, &f->own);
-	if (f->sig > 0)
-		IW_SYS(fcntl, fd, F_SETSIG, f->sig);
-	if (f->fl)
-		IW_SYS(fcntl, fd, F_SETFL, f->fl);
-	if (f->rcv.tv_sec || f->rcv.tv_usec)
-		IW_SYS(setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &f->rcv, sizeof(f->rcv));
-	if (f->snd.tv_sec || f->snd.tv_usec)
-		IW_SYS(setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &f->snd, sizeof(f->snd));
-}
-
-int iw_swap(int fd, int carrier)
-{
-	struct iw_flags f;
-	long fdflags, r;
-
-	if (iw_reg_lost(fd))
-		return -EBUSY;
-	fdflags = IW_SYS(fcntl, fd, F_GETFD, 0);
-	if (fdflags < 0)
-		return (int)fdflags;
-	iw_flags_read(fd, &f);
-	iw_flags_write(carrier, &f);
-	r = iw_reg_detach(fd);
-	if (r)
-		return (int)r;
-	r = IW_SYS(dup3, carrier, fd, fdflags & FD_CLOEXEC ? O_CLOEXEC : 0);
-	iw_reg_attach(fd);
-	return r < 0 ? (int)r : 0;
-}
+/* ---- the decision; all of it under iw_tab_lock ---- */
 
 static void carrier_close(int carrier)
 {
@@ -164,7 +128,7 @@ static void unlock_told(uint64_t sigs)
 	abandoned = false;
 	iw_unlock(&iw_tab_lock, sigs);
 	if (sync)
-		iw_tell_sync();
+		iw_daemon_sync();
 }
 
 /* Not used after all. The daemon knows it by its stream and goes on listing it as plain when there is a reason. */
@@ -172,7 +136,7 @@ static void abandon(struct iw_connecting *c, struct iw_stream *s, int carrier, e
 {
 	uint32_t w = c->tcp_word;
 
-	iw_tell_id(IW_CTL_ABANDON, s->stream_id, why, c->fd);
+	iw_daemon_tell_id(IW_CTL_ABANDON, s->stream_id, why, c->fd);
 	abandoned = true;
 	if (why)
 		w = iw_word_make(IW_FD_PLAIN, (uint32_t)s->conn_id);
@@ -206,7 +170,7 @@ static void switch_over(struct iw_connecting *c, struct iw_stream *s, int carrie
 	}
 	atomic_store(&s->connect_told, told);
 	iw_word_set(fd, iw_stream_word(s));
-	iw_tell_id(IW_CTL_COMMIT, s->stream_id, 0, fd);
+	iw_daemon_tell_id(IW_CTL_COMMIT, s->stream_id, 0, fd);
 	carrier_close(carrier);
 	entry_free(c);
 }
@@ -279,7 +243,7 @@ static struct iw_connecting *entry_of(int fd)
 	return iw_word_kind(w) == IW_FD_CONNECTING && iw_word_val(w) < ENTRIES ? &entries[iw_word_val(w)] : NULL;
 }
 
-enum iw_fd_kind iw_connect_settle(int fd)
+enum iw_fd_kind iw_connecting_settle(int fd)
 {
 	struct iw_connecting *c = entry_of(fd);
 	int saved = errno, r = 0;
@@ -302,7 +266,7 @@ enum iw_fd_kind iw_connect_settle(int fd)
 	return iw_fd_kind(fd);
 }
 
-void iw_connect_seen(int fd)
+void iw_connecting_seen(int fd)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	struct iw_connecting *c = entry_of(fd);
@@ -312,17 +276,17 @@ void iw_connect_seen(int fd)
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
-enum iw_fd_kind iw_connect_settle_seen(int fd)
+enum iw_fd_kind iw_connecting_settle_seen(int fd)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	struct iw_connecting *c = entry_of(fd);
 	bool wait = c && !c->seen;
 
 	iw_unlock(&iw_tab_lock, sigs);
-	return wait ? IW_FD_CONNECTING : iw_connect_settle(fd);
+	return wait ? IW_FD_CONNECTING : iw_connecting_settle(fd);
 }
 
-static void give_up(int fd, enum iw_reason why)
+void iw_connecting_give_up(int fd, enum iw_reason why)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	struct iw_connecting *c = entry_of(fd);
@@ -334,9 +298,9 @@ static void give_up(int fd, enum iw_reason why)
 	unlock_told(sigs);
 }
 
-int iw_connect_data(int fd, int msg_flags)
+int iw_connecting_data(int fd, int msg_flags)
 {
-	enum iw_fd_kind kind = iw_connect_settle(fd);
+	enum iw_fd_kind kind = iw_connecting_settle(fd);
 
 	if (kind != IW_FD_CONNECTING)
 		return kind;
@@ -344,18 +308,18 @@ int iw_connect_data(int fd, int msg_flags)
 		errno = EAGAIN;
 		return -1;
 	}
-	give_up(fd, IW_REASON_SWAP_UNSAFE);
+	iw_connecting_give_up(fd, IW_REASON_SWAP_UNSAFE);
 	return IW_FD_OTHER;
 }
 
-enum iw_fd_kind iw_connect_wait_begin(int fd)
+enum iw_fd_kind iw_connecting_wait_begin(int fd)
 {
 	enum iw_fd_kind kind;
 	struct iw_connecting *c;
 	uint64_t sigs;
 
-	iw_connect_seen(fd);
-	kind = iw_connect_settle(fd);
+	iw_connecting_seen(fd);
+	kind = iw_connecting_settle(fd);
 	if (kind != IW_FD_CONNECTING)
 		return kind;
 	sigs = iw_lock(&iw_tab_lock);
@@ -366,7 +330,7 @@ enum iw_fd_kind iw_connect_wait_begin(int fd)
 	return c ? IW_FD_CONNECTING : iw_fd_kind(fd);
 }
 
-void iw_connect_wait_end(int fd)
+void iw_connecting_wait_end(int fd)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	struct iw_connecting *c = entry_of(fd);
@@ -376,26 +340,15 @@ void iw_connect_wait_end(int fd)
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
-void iw_tcp_plain(int fd, enum iw_reason reason)
-{
-	uint32_t w = iw_word(fd);
-
-	if (iw_word_kind(w) == IW_FD_CONNECTING)
-		give_up(fd, reason);
-	else if (iw_word_kind(w) == IW_FD_TCP && !iw_tcp_reason(w))
-		iw_word_cas(fd, w, iw_tcp_word(iw_tcp_serial(w), reason));
-}
-
 /* ---- close, fork ---- */
 
-/* The word w is gone from the table already. */
-void iw_connect_forget(int fd, uint32_t w, enum iw_reason why)
+static void forget(int fd, uint32_t w)
 {
 	struct iw_connecting *c = &entries[iw_word_val(w) % ENTRIES];
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 
 	if (c->fd == fd && atomic_load(&c->state) == OFFERED)
-		abandon(c, c->stream, c->carrier, why);
+		abandon(c, c->stream, c->carrier, 0);
 	iw_reg_drop_fd(fd);
 	unlock_told(sigs);
 }
@@ -431,8 +384,7 @@ void iw_connecting_closing_internal(int fd)
 	unlock_told(sigs);
 }
 
-/* Before a fork, under the lock: the child will hold these sockets too. */
-void iw_connect_fork(void)
+static void before_fork(void)
 {
 	if (!atomic_load(&iw_connecting))
 		return;
@@ -447,7 +399,7 @@ void iw_connect_fork(void)
 }
 
 /* The threads that were connecting do not exist here; their sockets are plain. */
-void iw_connect_forked_child(void)
+static void forked_child(void)
 {
 	for (uint32_t i = 0; i < used; i++) {
 		struct iw_connecting *c = &entries[i];
@@ -462,3 +414,18 @@ void iw_connect_forked_child(void)
 	abandoned = false;
 	atomic_store(&iw_connecting, 0);
 }
+
+/* A socket with two numbers cannot be swapped. */
+static void before_dup(int fd)
+{
+	if (iw_connecting_settle(fd) == IW_FD_CONNECTING)
+		iw_tcp_plain(fd, IW_REASON_FD_SHARED);
+}
+
+const struct iw_kind_ops iw_connecting_ops = {
+	.forget = forget,
+	.before_dup = before_dup,
+	.connect = iw_connect_again,
+	.fork = before_fork,
+	.forked_child = forked_child,
+};

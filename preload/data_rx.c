@@ -1,57 +1,71 @@
 // SPDX-License-Identifier: MIT
-/* Receiving: the carrier's own calls, with the flags and the ends of stream that only TCP knows put right. */
+/* Receiving: the calls of the application, into one funnel; flags and ends of stream that only TCP knows. */
 #include <limits.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "deadline.h"
+#include "fdtab.h"
+#include "lib.h"
+#include "lookup.h"
+#include "path.h"
+#include "real.h"
 #include "stream.h"
-#include "waiting.h"
+#include "tcpstate.h"
+#include "user.h"
 
 void __chk_fail(void) __attribute__((noreturn));
 
-/* Flags a unix stream has no notion of, or another one. */
+/* Flags that a path need not know. */
 #define ODD_FLAGS	(MSG_TRUNC | MSG_OOB | MSG_ERRQUEUE)
-#define IS_ODD(f)	(((f) & ODD_FLAGS) || (((f) & MSG_PEEK) && ((f) & MSG_WAITALL)))
 #define SCRATCH		16384u
 
-static ssize_t rx_result(struct iw_stream *s, int fd, ssize_t n, size_t len)
+static IW_APART ssize_t rx_result(struct iw_stream *s, int fd, ssize_t n, const struct iw_io *io)
 {
-	if (__builtin_expect(n > 0, 1))
-		return n;
 	if (n == 0)
-		return len ? iw_rx_edge(s, fd, 0) : 0;
-	return errno == ECONNRESET ? iw_rx_edge(s, fd, -1) : n;
+		return iw_io_len(io) ? iw_rx_edge(s, fd, 0) : 0;
+	return n < 0 && errno == ECONNRESET ? iw_rx_edge(s, fd, -1) : n;
+}
+
+/* MSG_TRUNC with MSG_PEEK: how many there are. */
+static ssize_t rx_count(struct iw_stream *s, int fd, const struct iw_io *whole, int flags)
+{
+	size_t len = iw_io_len(whole);
+	struct iw_io io;
+	ssize_t n;
+	long inq;
+	char c;
+
+	iw_io_buf(&io, &c, len ? 1 : 0, IW_IO_SOCK);
+	n = rx_result(s, fd, iw_path(s)->rx(s, fd, &io, flags & ~MSG_WAITALL), whole);
+	if (n <= 0)
+		return n;
+	inq = iw_path(s)->inq(s, fd);
+	if (inq < 1)
+		return n;
+	return (size_t)inq < len ? inq : (ssize_t)len;
 }
 
 /* MSG_TRUNC on TCP throws the octets away and returns their number. */
-static ssize_t rx_discard(struct iw_stream *s, int fd, size_t len, int flags)
+static ssize_t rx_discard(struct iw_stream *s, int fd, const struct iw_io *whole, int flags)
 {
 	char scratch[SCRATCH];
-	size_t done = 0;
+	size_t done = 0, len = iw_io_len(whole);
 	int more = flags & MSG_WAITALL ? 0 : MSG_DONTWAIT;
+	struct iw_io io;
 
-	flags &= ~MSG_TRUNC;
-	if (flags & MSG_PEEK) {
-		int inq = 0;
-		ssize_t n = rx_result(s, fd, iw_real.recv(fd, scratch, len ? 1 : 0, flags & ~MSG_WAITALL), len);
-
-		if (n <= 0)
-			return n;
-		if (iw_real.ioctl(fd, 0x541bul /* FIONREAD */, &inq) < 0 || inq < 1)
-			return n;
-		return (size_t)inq < len ? inq : (ssize_t)len;
-	}
 	do {
-		size_t want = len - done < SCRATCH ? len - done : SCRATCH;
 		int err = errno;
-		ssize_t n = iw_real.recv(fd, scratch, want, flags);
+		ssize_t n;
 
+		iw_io_buf(&io, scratch, len - done < SCRATCH ? len - done : SCRATCH, IW_IO_SOCK);
+		n = iw_path(s)->rx(s, fd, &io, flags);
 		if (done && n <= 0) {
 			errno = err;
 			break;
 		}
-		n = rx_result(s, fd, n, len);
+		n = rx_result(s, fd, n, whole);
 		if (n <= 0)
 			return n;
 		done += (size_t)n;
@@ -60,84 +74,64 @@ static ssize_t rx_discard(struct iw_stream *s, int fd, size_t len, int flags)
 	return (ssize_t)done;
 }
 
-/* A unix stream does not wait for more when it peeks; SO_PEEK_OFF makes it look, and sleep, behind what was seen. */
-static ssize_t rx_peek_all(struct iw_stream *s, int fd, struct msghdr *m, int flags)
+static IW_APART ssize_t rx_odd(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
-	struct msghdr first = *m;
-	size_t len = iw_iov_total(m->msg_iov, m->msg_iovlen);
-	int none = -1, err = errno;
-
-	for (;;) {
-		char c;
-		int off;
-		ssize_t n, r;
-
-		*m = first;
-		n = iw_real.recvmsg(fd, m, (flags & ~MSG_WAITALL) | MSG_DONTWAIT);
-		if (n >= (ssize_t)len || (n < 0 && errno != EAGAIN) || n == 0)
-			return rx_result(s, fd, n, len);
-		if (flags & MSG_DONTWAIT)
-			return n;
-		off = n < 0 ? 0 : (int)n;
-		iw_real.setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof(off));
-		r = iw_real.recv(fd, &c, 1, MSG_PEEK);
-		iw_real.setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &none, sizeof(none));
-		if (r > 0)
-			continue;
-		if (n <= 0)
-			return rx_result(s, fd, r, len);
-		errno = err;
-		return n;
-	}
+	if (flags & MSG_ERRQUEUE)
+		return iw_fail(EAGAIN);
+	if (flags & MSG_OOB)
+		return iw_path(s)->rx(s, fd, io, flags);
+	flags &= ~MSG_TRUNC;
+	return flags & MSG_PEEK ? rx_count(s, fd, io, flags) : rx_discard(s, fd, io, flags);
 }
 
-static ssize_t rx_odd(struct iw_stream *s, int fd, struct msghdr *m, int flags)
+/* Every call of the application that receives octets of a stream ends here. */
+static inline ssize_t stream_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
-	if (flags & MSG_ERRQUEUE) {
-		errno = EAGAIN;
-		return -1;
-	}
-	if (flags & MSG_OOB) {
-		if (iw_stream_local(s))
-			return iw_real.recvmsg(fd, m, flags);
-		errno = EINVAL;	/* as without urgent data */
-		return -1;
-	}
-	if (flags & MSG_TRUNC)
-		return rx_discard(s, fd, iw_iov_total(m->msg_iov, m->msg_iovlen), flags);
-	return rx_peek_all(s, fd, m, flags);
-}
-
-/* recvmsg: neither address nor control message ever come on a connected TCP socket. */
-static ssize_t rx_msg(struct iw_stream *s, int fd, struct msghdr *m, int flags)
-{
-	struct msghdr w = { .msg_iov = m->msg_iov, .msg_iovlen = m->msg_iovlen };
 	ssize_t n;
 
-	if (IS_ODD(flags) && m->msg_iovlen <= IOV_MAX) {
-		n = rx_odd(s, fd, &w, flags);
-	} else {
-		n = iw_real.recvmsg(fd, &w, flags);
-		if (n <= 0 && m->msg_iovlen <= IOV_MAX)
-			n = rx_result(s, fd, n, n ? 1 : iw_iov_total(m->msg_iov, m->msg_iovlen));
-	}
+	if (iw_unlikely(flags & ODD_FLAGS))
+		return rx_odd(s, fd, io, flags);
+	n = iw_path(s)->rx(s, fd, io, flags);
+	return iw_likely(n > 0) ? n : rx_result(s, fd, n, io);
+}
+
+/* With these the memory is looked at before the kernel does. */
+#define WANTS_MEMORY(flags) (((flags) & ODD_FLAGS) || (((flags) & MSG_PEEK) && ((flags) & MSG_WAITALL)))
+
+/* recvmsg: neither address nor control message ever come on a connected TCP socket. */
+static IW_APART ssize_t rx_msg(struct iw_stream *s, int fd, struct msghdr *m, int flags)
+{
+	struct msghdr h;
+	struct iw_io io;
+	int err = iw_msg_in(&h, m, false);
+	ssize_t n;
+
+	if (!err && WANTS_MEMORY(flags))
+		err = iw_iov_check(&h);
+	if (err)
+		return iw_fail(-err);
+	iw_io_vec(&io, h.msg_iov, h.msg_iovlen, IW_IO_SOCK);
+	io.msg_flags = 0;
+	n = stream_rx(s, fd, &io, flags);
 	if (n < 0)
 		return n;
-	if (m->msg_name)
+	if (!iw_user_writable(m, sizeof(*m)))
+		return iw_fail(EFAULT);
+	if (h.msg_name)
 		m->msg_namelen = 0;
 	m->msg_controllen = 0;
-	m->msg_flags = (w.msg_flags & MSG_OOB) | (flags & MSG_CMSG_CLOEXEC);
+	m->msg_flags = (io.msg_flags & MSG_OOB) | (flags & MSG_CMSG_CLOEXEC);
 	return n;
 }
 
-static ssize_t rx_buf(struct iw_stream *s, int fd, void *buf, size_t len, int flags)
+static IW_APART ssize_t rx_buf(struct iw_stream *s, int fd, void *buf, size_t len, int flags)
 {
-	struct iovec v = { buf, len };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	struct iw_io io;
 
-	if (IS_ODD(flags))
-		return rx_odd(s, fd, &m, flags);
-	return rx_result(s, fd, iw_real.recv(fd, buf, len, flags), len);
+	if (WANTS_MEMORY(flags) && iw_buf_check(buf, len))
+		return iw_fail(EFAULT);
+	iw_io_buf(&io, buf, len, IW_IO_SOCK);
+	return stream_rx(s, fd, &io, flags);
 }
 
 /* Descriptors that arrive by SCM_RIGHTS on an ordinary unix socket: their numbers mean something new. */
@@ -158,42 +152,57 @@ static void forget_rights(struct msghdr *m)
 }
 
 /* Entry points never call each other by name: those names may be somebody else's by then. */
+static IW_APART ssize_t rx_read(struct iw_stream *s, int fd, void *buf, size_t len)
+{
+	struct iw_io io;
+
+	iw_io_buf(&io, buf, len, IW_IO_FILE);
+	return stream_rx(s, fd, &io, 0);
+}
+
 static ssize_t do_read(int fd, void *buf, size_t len)
 {
 	struct iw_stream *s;
 
 	if (iw_data_stream(fd, 0, false, &s))
 		return -1;
-	if (!s)
-		return iw_real.read(fd, buf, len);
-	return rx_result(s, fd, iw_real.read(fd, buf, len), len);
+	return s ? rx_read(s, fd, buf, len) : iw_real.read(fd, buf, len);
 }
 
-static ssize_t rx_vec(struct iw_stream *s, int fd, const struct iovec *v, int cnt, ssize_t n)
+static IW_APART ssize_t rx_vec(struct iw_stream *s, int fd, const struct iovec *v, int cnt)
 {
-	return n > 0 ? n : rx_result(s, fd, n, n ? 1 : iw_iov_total(v, (size_t)cnt));
+	struct iw_io io;
+
+	iw_io_vec(&io, v, (size_t)cnt, IW_IO_FILE);
+	return stream_rx(s, fd, &io, 0);
 }
 
 IW_EXPORT ssize_t readv(int fd, const struct iovec *v, int cnt)
 {
 	struct iw_stream *s;
-	ssize_t n;
 
 	if (iw_data_stream(fd, 0, false, &s))
 		return -1;
-	n = iw_real.readv(fd, v, cnt);
-	return s ? rx_vec(s, fd, v, cnt, n) : n;
+	return s ? rx_vec(s, fd, v, cnt) : iw_real.readv(fd, v, cnt);
+}
+
+static IW_APART ssize_t rx_v2(struct iw_stream *s, int fd, const struct iovec *v, int cnt, off64_t off, int flags)
+{
+	struct iw_io io;
+
+	iw_io_vec(&io, v, (size_t)cnt, IW_IO_V2);
+	io.off = off;
+	io.rwf = flags;
+	return stream_rx(s, fd, &io, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
 }
 
 static ssize_t do_preadv2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
 {
 	struct iw_stream *s;
-	ssize_t n;
 
 	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
 		return -1;
-	n = iw_real.preadv64v2(fd, v, cnt, off, flags);
-	return s ? rx_vec(s, fd, v, cnt, n) : n;
+	return s ? rx_v2(s, fd, v, cnt, off, flags) : iw_real.preadv64v2(fd, v, cnt, off, flags);
 }
 
 IW_EXPORT ssize_t preadv2(int fd, const struct iovec *v, int cnt, off_t off, int flags)
@@ -252,7 +261,7 @@ IW_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 	if (iw_data_stream(fd, flags, true, &s))
 		return -1;
-	if (s && (uintptr_t)m >= 4096)
+	if (s)
 		return rx_msg(s, fd, m, flags);
 	n = iw_real.recvmsg(fd, m, flags);
 	if (n >= 0 && m->msg_controllen)
@@ -263,7 +272,7 @@ IW_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 /* recvmmsg reports sk_err before it looks at what is queued. */
 static int rx_pending(struct iw_stream *s, int fd)
 {
-	short bits = iw_carrier_bits(fd, 0);
+	short bits = iw_path(s)->bits(s, fd, 0);
 	int err = bits && iw_stream_verify(fd, s) ? iw_take_error(s, fd, bits) : 0;
 
 	return err ? iw_fail(err) : 0;
@@ -272,11 +281,14 @@ static int rx_pending(struct iw_stream *s, int fd)
 /* As the kernel does it: one message after the other, the timeout looked at after each, an error kept for the next call. */
 static int rx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int vlen, int flags, struct timespec *to)
 {
+	struct timespec left = { 0, 0 };
 	struct iw_deadline d;
 	unsigned int i;
 	int err = errno;
 
-	if (!iw_deadline_ts(&d, to))
+	if (to && iw_copy_in(&left, to, sizeof(left)))
+		return iw_fail(EFAULT);
+	if (!iw_deadline_ts(&d, to ? &left : NULL))
 		return iw_fail(EINVAL);
 	if (!(flags & MSG_ERRQUEUE) && rx_pending(s, fd) < 0)
 		return -1;
@@ -284,7 +296,10 @@ static int rx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int 
 		vlen = UIO_MAXIOV;
 	for (i = 0; i < vlen; i++) {
 		ssize_t n = rx_msg(s, fd, &v[i].msg_hdr, flags & ~MSG_WAITFORONE);
+		unsigned int got = (unsigned int)n;
 
+		if (n >= 0 && iw_copy_out(&v[i].msg_len, &got, sizeof(got)))
+			n = iw_fail(EFAULT);
 		if (n < 0) {
 			if (!i)
 				return -1;
@@ -293,15 +308,14 @@ static int rx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int 
 			errno = err;
 			break;
 		}
-		v[i].msg_len = (unsigned int)n;
 		if (flags & MSG_WAITFORONE)
 			flags |= MSG_DONTWAIT;
-		if ((to && iw_deadline_left(&d, to) && !to->tv_sec && !to->tv_nsec) || (v[i].msg_hdr.msg_flags & MSG_OOB)) {
+		if ((iw_deadline_left(&d, &left) && !left.tv_sec && !left.tv_nsec) || (v[i].msg_hdr.msg_flags & MSG_OOB)) {
 			i++;
 			break;
 		}
 	}
-	return (int)i;
+	return i && to && iw_copy_out(to, &left, sizeof(left)) ? iw_fail(EFAULT) : (int)i;
 }
 
 IW_EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags, struct timespec *to)

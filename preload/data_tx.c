@@ -1,68 +1,64 @@
 // SPDX-License-Identifier: MIT
-/* Sending: the carrier's own calls without what a unix socket would add, and SIGPIPE and the errors where TCP has them. */
+/* Sending: the calls of the application, into one funnel; SIGPIPE and the errors where TCP has them. */
+#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "proto/reason.h"
+#include "adopt.h"
+#include "connecting.h"
+#include "fdtab.h"
+#include "lib.h"
+#include "lookup.h"
+#include "path.h"
+#include "real.h"
+#include "scm.h"
 #include "stream.h"
+#include "sys.h"
+#include "tcp.h"
+#include "tcpstate.h"
+#include "user.h"
 
 /* Control messages of SOL_SOCKET as sock_cmsg_send() knows them. */
 #ifndef SCM_TS_OPT_ID
 #define SCM_TS_OPT_ID 81
 #endif
 
-static inline void tx_count(struct iw_stream *s, ssize_t n)
+/* The path took nothing. */
+static IW_APART ssize_t tx_failed(struct iw_stream *s, int fd, const struct iw_io *io, int flags)
 {
-	atomic_store_explicit(&s->tx_put, atomic_load_explicit(&s->tx_put, memory_order_relaxed) + (uint64_t)n, memory_order_relaxed);
-}
+	size_t len;
 
-static ssize_t tx_result(struct iw_stream *s, int fd, ssize_t n, size_t len, int flags)
-{
-	if (__builtin_expect(n >= 0, 1)) {
-		tx_count(s, n);
-		if ((size_t)n < len)
-			iw_tx_short(s, fd);
-		return n;
-	}
-	return errno == EPIPE || errno == ECONNRESET ? iw_tx_edge(s, fd, len, flags) : n;
-}
-
-/*
- * What of the flags concerns the carrier; the others are hints about segments (MSG_MORE, MSG_EOR, ...) or do nothing on a connected
- * TCP socket (MSG_ZEROCOPY without SO_ZEROCOPY). -1 with errno for those that cannot be honoured.
- */
-static int tx_flags(struct iw_stream *s, int flags)
-{
-	int f = (flags & MSG_DONTWAIT) | MSG_NOSIGNAL;
-
-	if (flags & MSG_FASTOPEN) {
-		errno = EISCONN;
+	if (errno != EPIPE && errno != ECONNRESET)
 		return -1;
-	}
-	if (flags & MSG_OOB) {
-		if (!iw_stream_local(s)) {	/* no urgent mark on this path yet */
-			errno = EOPNOTSUPP;
-			return -1;
-		}
-		atomic_fetch_or(&iw_stream_end(s)->shut, IW_SHUT_OOB);
-		f |= MSG_OOB;
-	}
-	return f;
+	len = iw_io_len(io);
+	if (!len && io->form == IW_IO_FILE && io->vec)
+		return 0;	/* a vector of nothing does not get to the socket */
+	return iw_tx_edge(s, fd, len, flags);
 }
 
-static ssize_t tx_buf(struct iw_stream *s, int fd, const void *buf, size_t len, int flags)
+/* Every call of the application that sends octets on a stream ends here. */
+static inline ssize_t stream_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
-	int f = tx_flags(s, flags);
+	ssize_t n;
 
-	if (f < 0)
-		return -1;
-	return tx_result(s, fd, iw_real.send(fd, buf, len, f), len, flags);
+	if (iw_unlikely(flags & MSG_FASTOPEN))
+		return iw_fail(EISCONN);
+	n = iw_path(s)->tx(s, fd, io, flags);
+	return iw_likely(n >= 0) ? n : tx_failed(s, fd, io, flags);
+}
+
+static IW_APART ssize_t tx_buf(struct iw_stream *s, int fd, const void *buf, size_t len, int flags)
+{
+	struct iw_io io;
+
+	if (iw_unlikely(flags & (MSG_OOB | MSG_FASTOPEN)) && iw_buf_check(buf, len))
+		return iw_fail(EFAULT);
+	iw_io_buf(&io, buf, len, IW_IO_SOCK);
+	return stream_tx(s, fd, &io, flags);
 }
 
 /*
@@ -74,6 +70,10 @@ static int check_control(const struct msghdr *m)
 {
 	const char *end = (const char *)m->msg_control + m->msg_controllen;
 
+	if (m->msg_controllen > INT_MAX)
+		return ENOBUFS;
+	if (!iw_user_readable(m->msg_control, m->msg_controllen))
+		return EFAULT;
 	for (const struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, (struct cmsghdr *)c)) {
 		if (c->cmsg_len < sizeof(*c) || (const char *)c + c->cmsg_len > end)
 			return EINVAL;
@@ -95,26 +95,32 @@ static int check_control(const struct msghdr *m)
 	return 0;
 }
 
-static ssize_t tx_msg(struct iw_stream *s, int fd, const struct msghdr *m, int flags)
+/* What the kernel finds wrong before TCP sees it. 0 or -errno. */
+static int tx_header(struct msghdr *h, const struct msghdr *m, int flags)
 {
-	struct msghdr w = { .msg_iov = m->msg_iov, .msg_iovlen = m->msg_iovlen };
-	int f = tx_flags(s, flags);
+	int err = iw_msg_in(h, m, true);
+
+	if (!err && (h->msg_controllen || (flags & (MSG_OOB | MSG_FASTOPEN))))
+		err = iw_iov_check(h);
+	if (!err && h->msg_controllen)
+		err = -check_control(h);
+	return err;
+}
+
+static IW_APART ssize_t tx_msg(struct iw_stream *s, int fd, const struct msghdr *m, int flags, size_t *len)
+{
+	struct msghdr h;
+	int err = tx_header(&h, m, flags);
+	struct iw_io io;
 	ssize_t n;
 
-	if (f < 0)
-		return -1;
-	if (m->msg_controllen && m->msg_control) {
-		int err = check_control(m);
-
-		if (err) {
-			errno = err;
-			return -1;
-		}
-	}
-	n = iw_real.sendmsg(fd, &w, f);
-	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
-		return n;
-	return tx_result(s, fd, n, iw_iov_total(m->msg_iov, m->msg_iovlen), flags);
+	if (err)
+		return iw_fail(-err);
+	iw_io_vec(&io, h.msg_iov, h.msg_iovlen, IW_IO_SOCK);
+	n = stream_tx(s, fd, &io, flags);
+	if (n >= 0)
+		*len = iw_io_len(&io);
+	return n;
 }
 
 /* write on a stale number: the carrier was closed behind our back and the number is a file now. */
@@ -123,61 +129,62 @@ static bool stale(struct iw_stream *s, int fd)
 	return errno == ENOTSOCK && !iw_stream_verify(fd, s);
 }
 
+static IW_APART ssize_t tx_write(struct iw_stream *s, int fd, const void *buf, size_t len)
+{
+	struct iw_io io;
+	ssize_t n;
+
+	iw_io_buf(&io, buf, len, IW_IO_FILE);
+	n = stream_tx(s, fd, &io, 0);
+	return iw_unlikely(n < 0) && stale(s, fd) ? iw_real.write(fd, buf, len) : n;
+}
+
 IW_EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct iw_stream *s;
-	ssize_t n;
 
 	if (iw_data_stream(fd, 0, false, &s))
 		return -1;
-	if (!s)
-		return iw_real.write(fd, buf, len);
-	n = iw_real.send(fd, buf, len, MSG_NOSIGNAL);
-	if (n < 0 && stale(s, fd))
-		return iw_real.write(fd, buf, len);
-	return tx_result(s, fd, n, len, 0);
+	return s ? tx_write(s, fd, buf, len) : iw_real.write(fd, buf, len);
 }
 
-static ssize_t tx_vec(struct iw_stream *s, int fd, const struct iovec *v, int cnt, int flags)
+static inline ssize_t tx_vec(struct iw_stream *s, int fd, const struct iovec *v, int cnt, int flags)
 {
-	struct msghdr m = { .msg_iov = (struct iovec *)v, .msg_iovlen = (size_t)cnt };
+	struct iw_io io;
 
-	return iw_real.sendmsg(fd, &m, flags | MSG_NOSIGNAL);
+	iw_io_vec(&io, v, (size_t)cnt, IW_IO_FILE);
+	return stream_tx(s, fd, &io, flags);
+}
+
+static IW_APART ssize_t tx_writev(struct iw_stream *s, int fd, const struct iovec *v, int cnt)
+{
+	ssize_t n = tx_vec(s, fd, v, cnt, 0);
+
+	return iw_unlikely(n < 0) && stale(s, fd) ? iw_real.writev(fd, v, cnt) : n;
 }
 
 IW_EXPORT ssize_t writev(int fd, const struct iovec *v, int cnt)
 {
 	struct iw_stream *s;
-	size_t len;
-	ssize_t n;
 
 	if (iw_data_stream(fd, 0, false, &s))
 		return -1;
-	if (!s || cnt <= 0 || cnt > IOV_MAX)
-		return iw_real.writev(fd, v, cnt);
-	n = tx_vec(s, fd, v, cnt, 0);
-	if (n < 0 && stale(s, fd))
-		return iw_real.writev(fd, v, cnt);
-	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
-		return n;
-	len = iw_iov_total(v, (size_t)cnt);
-	return len ? tx_result(s, fd, n, len, 0) : 0;	/* writev of nothing does not get to the socket */
+	return !s || cnt <= 0 || cnt > IOV_MAX ? iw_real.writev(fd, v, cnt) : tx_writev(s, fd, v, cnt);
 }
+
+/* All but NOWAIT are about files. What is unknown, and a position, the kernel refuses. */
+#define RWF_KNOWN (RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND)
 
 static bool plain_v2(struct iw_stream *s, int cnt, int64_t off, int flags)
 {
-	return !s || cnt <= 0 || cnt > IOV_MAX || (off != -1 && off != 0) || (flags & ~RWF_NOWAIT);
+	return !s || cnt <= 0 || cnt > IOV_MAX || off != -1 || (flags & ~RWF_KNOWN);
 }
 
-static ssize_t tx_v2(struct iw_stream *s, int fd, const struct iovec *v, int cnt, off64_t off, int flags)
+static IW_APART ssize_t tx_v2(struct iw_stream *s, int fd, const struct iovec *v, int cnt, off64_t off, int flags)
 {
 	ssize_t n = tx_vec(s, fd, v, cnt, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
 
-	if (n < 0 && stale(s, fd))
-		return iw_real.pwritev64v2(fd, v, cnt, off, flags);
-	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
-		return n;
-	return tx_result(s, fd, n, iw_iov_total(v, (size_t)cnt), 0);
+	return n < 0 && stale(s, fd) ? iw_real.pwritev64v2(fd, v, cnt, off, flags) : n;
 }
 
 static ssize_t do_pwritev2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
@@ -219,54 +226,66 @@ IW_EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const s
 		return -1;
 	if (!s)
 		return iw_real.sendto(fd, buf, len, flags, addr, alen);
-	if (addr && ((int)alen < 0 || alen > sizeof(struct sockaddr_storage))) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (addr && ((int)alen < 0 || alen > sizeof(struct sockaddr_storage)))
+		return iw_fail(EINVAL);
+	if (addr && !iw_user_readable(addr, alen))
+		return iw_fail(EFAULT);
 	return tx_buf(s, fd, buf, len, flags);
 }
 
 IW_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	struct iw_stream *s;
+	size_t len;
+	ssize_t n;
 
 	if ((flags & MSG_FASTOPEN) && iw_adopt(fd) != IW_FD_STREAM)
 		iw_tcp_plain(fd, IW_REASON_FASTOPEN);
 	if (iw_data_stream(fd, flags, true, &s))
 		return -1;
-	if (!s || (uintptr_t)m < 4096) {
-		iw_rights_leaving(m);
-		return iw_real.sendmsg(fd, m, flags);
-	}
-	return tx_msg(s, fd, m, flags);
+	if (s)
+		return tx_msg(s, fd, m, flags, &len);
+	iw_rights_leaving(m);
+	n = iw_real.sendmsg(fd, m, flags);
+	if (n >= 0)
+		iw_rights_left(m);
+	return n;
 }
 
-IW_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
+static int mmsg_plain(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
 {
-	struct iw_stream *s;
+	int n;
+
+	for (unsigned int i = 0; atomic_load(&iw_connecting) && i < vlen && i < UIO_MAXIOV; i++)
+		iw_rights_leaving(&v[i].msg_hdr);
+	n = iw_real.sendmmsg(fd, v, vlen, flags);
+	for (int i = 0; i < n; i++)
+		iw_rights_left(&v[i].msg_hdr);
+	return n;
+}
+
+/* As the kernel does it: one after the other, an error of a later one is not said. */
+static int tx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int vlen, int flags)
+{
 	unsigned int i;
 	int err = errno;
 
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	if (!s) {
-		for (i = 0; (uintptr_t)v >= 4096 && i < vlen && i < UIO_MAXIOV; i++)
-			iw_rights_leaving(&v[i].msg_hdr);
-		return iw_real.sendmmsg(fd, v, vlen, flags);
-	}
 	if (vlen > UIO_MAXIOV)
 		vlen = UIO_MAXIOV;
 	for (i = 0; i < vlen; i++) {
-		ssize_t n = tx_msg(s, fd, &v[i].msg_hdr, flags);
+		size_t len = 0;
+		ssize_t n = tx_msg(s, fd, &v[i].msg_hdr, flags, &len);
+		unsigned int sent = (unsigned int)n;
 
+		if (n >= 0 && iw_copy_out(&v[i].msg_len, &sent, sizeof(sent)))
+			n = iw_fail(EFAULT);
 		if (n < 0) {
 			if (!i)
 				return -1;
 			errno = err;
 			break;
 		}
-		v[i].msg_len = (unsigned int)n;
-		if ((size_t)n < iw_iov_total(v[i].msg_hdr.msg_iov, v[i].msg_hdr.msg_iovlen)) {
+		if ((size_t)n < len) {
 			i++;
 			break;
 		}
@@ -274,80 +293,53 @@ IW_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
 	return (int)i;
 }
 
-/*
- * sendfile and splice into a carrier have no MSG_NOSIGNAL: SIGPIPE is blocked around them, taken back when the carrier raised it,
- * and raised again where TCP does.
- */
-struct quiet {
-	uint64_t old;
-	bool was;
-};
-
-static void quiet_begin(struct quiet *q)
+IW_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
 {
-	uint64_t bit = 1ull << (SIGPIPE - 1), pend = 0;
+	struct iw_stream *s;
 
-	IW_SYS(rt_sigprocmask, SIG_BLOCK, &bit, &q->old, 8);
-	q->was = false;
-	if (q->old & bit) {	/* blocked by the caller: one may be pending already */
-		IW_SYS(rt_sigpending, &pend, 8);
-		q->was = pend & bit;
-	}
+	if (iw_data_stream(fd, flags, true, &s))
+		return -1;
+	return s ? tx_mmsg(s, fd, v, vlen, flags) : mmsg_plain(fd, v, vlen, flags);
 }
 
-/* n of len were sent: a short count too may have ended with a piece that the carrier refused. */
-static void quiet_end(struct quiet *q, ssize_t n, size_t len)
-{
-	uint64_t bit = 1ull << (SIGPIPE - 1);
-	struct timespec zero = { 0, 0 };
-	bool raised = n < 0 ? errno == EPIPE : (size_t)n < len;
+#define PIECE	65536	/* moved by the kernel at a time: after a close the answer to the first is there before the second */
 
-	if (raised && !q->was)
-		IW_SYS(rt_sigtimedwait, &bit, NULL, &zero, 8);
-	IW_SYS(rt_sigprocmask, SIG_SETMASK, &q->old, NULL, 8);
+/* The path refused, and nothing of the source was used up. What TCP would take and lose is taken and thrown away. */
+static ssize_t tx_refused(struct iw_stream *s, const struct iw_move *v)
+{
+	ssize_t n = iw_tx_edge(s, v->out, v->len, 0);
+	int null;
+
+	if (n <= 0)
+		return n;
+	if ((atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_RST) && n > PIECE)
+		n = PIECE;
+	null = (int)IW_SYS(openat, AT_FDCWD, "/dev/null", O_WRONLY | O_CLOEXEC, 0);
+	if (null < 0)
+		return iw_tx_edge(s, v->out, 1, 0);
+	if (v->splice)
+		n = iw_real.splice(v->in, v->off_in, null, NULL, (size_t)n, v->flags);
+	else
+		n = iw_real.sendfile64(null, v->in, v->off_in, (size_t)n);
+	IW_SYS(close, null);
+	return n;
 }
 
-/* Nothing of the source was used up when the carrier refused, so a send that TCP would lose is reported as EPIPE already. */
-static ssize_t tx_refused(struct iw_stream *s, int fd)
+static ssize_t tx_from(struct iw_stream *s, const struct iw_move *v)
 {
-	ssize_t n = iw_tx_edge(s, fd, 1, 0);
+	ssize_t n = iw_path(s)->tx_from(s, v);
 
-	return n < 0 ? n : iw_tx_edge(s, fd, 1, 0);
-}
-
-/* Is there more where that came from, so that the carrier must have cut it short? */
-static bool more(int in, const off64_t *off)
-{
-	struct stat st;
-	off64_t at;
-	int q = 0;
-
-	if (IW_SYS(fstat, in, &st) < 0)
-		return false;
-	if (!S_ISREG(st.st_mode))
-		return IW_SYS(ioctl, in, FIONREAD, &q) == 0 && q > 0;
-	at = off ? *off : (off64_t)IW_SYS(lseek, in, 0, SEEK_CUR);
-	return at >= 0 && at < st.st_size;
+	return n < 0 && (errno == EPIPE || errno == ECONNRESET) ? tx_refused(s, v) : n;
 }
 
 static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
 {
+	struct iw_move v = { .in = in, .out = out, .off_in = off, .len = len };
 	struct iw_stream *s;
-	struct quiet q;
-	ssize_t n;
 
 	if (iw_data_stream(out, 0, false, &s))
 		return -1;
-	if (!s)
-		return iw_real.sendfile64(out, in, off, len);
-	quiet_begin(&q);
-	n = iw_real.sendfile64(out, in, off, len);
-	quiet_end(&q, n, len);
-	if (n > 0)
-		tx_count(s, n);
-	if (n > 0 && (size_t)n < len && more(in, off))
-		iw_tx_short(s, out);
-	return n < 0 && (errno == EPIPE || errno == ECONNRESET) ? tx_refused(s, out) : n;
+	return s ? tx_from(s, &v) : iw_real.sendfile64(out, in, off, len);
 }
 
 IW_EXPORT ssize_t sendfile64(int out, int in, off64_t *off, size_t len)
@@ -366,8 +358,8 @@ IW_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t len)
 
 IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, size_t len, unsigned int flags)
 {
+	struct iw_move v = { true, in, out, poff_in, poff_out, len, flags };
 	struct iw_stream *src, *dst;
-	struct quiet q;
 	ssize_t n;
 	int f = flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0;
 
@@ -376,17 +368,7 @@ IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, s
 	if (!src && !dst)
 		return iw_real.splice(in, poff_in, out, poff_out, len, flags);
 	if (dst)
-		quiet_begin(&q);
-	n = iw_real.splice(in, poff_in, out, poff_out, len, flags);
-	if (dst)
-		quiet_end(&q, n, len);
-	if (dst && n > 0)
-		tx_count(dst, n);
-	if (dst && n > 0 && (size_t)n < len && more(in, poff_in))
-		iw_tx_short(dst, out);
-	if (dst && n < 0 && (errno == EPIPE || errno == ECONNRESET))
-		return tx_refused(dst, out);
-	if (src && ((n == 0 && len) || (n < 0 && errno == ECONNRESET)))
-		return iw_rx_edge(src, in, n);
-	return n;
+		return tx_from(dst, &v);
+	n = iw_path(src)->rx_into(src, &v);
+	return (n == 0 && len) || (n < 0 && errno == ECONNRESET) ? iw_rx_edge(src, in, n) : n;
 }

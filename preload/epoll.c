@@ -6,13 +6,30 @@
  * An event that the old registration of a swapped fd left behind is dropped, and the new registration is armed again, so that
  * it reports by itself: no edge and no ONESHOT is lost, none is delivered twice.
  */
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "core.h"
+#include "connecting.h"
+#include "daemon.h"
+#include "deadline.h"
+#include "epoll.h"
+#include "fdinfo.h"
+#include "fdtab.h"
+#include "init.h"
+#include "internal.h"
+#include "kinds.h"
+#include "lib.h"
+#include "listener.h"
+#include "lock.h"
+#include "path.h"
+#include "proc.h"
+#include "real.h"
 #include "stream.h"
-#include "waiting.h"
+#include "sys.h"
+#include "tcpstate.h"
+#include "user.h"
 
 IW_EXPORT int epoll_create(int size);
 IW_EXPORT int epoll_create1(int flags);
@@ -32,6 +49,10 @@ struct reg {
 	uint32_t swapped;	/* value of swap_seq when it moved to a carrier; 0 never */
 	uint32_t next_fd, next_hash;	/* index + 1 */
 	bool parked;		/* taken out of the kernel's set, because only bits that TCP would not show are ready */
+	int room;		/* what says EPOLLOUT for a full carrier that was shut for writing; 0: nothing */
+	uint64_t room_ino;
+	bool fired;		/* the same, because it reports once and has done so */
+	bool raw;		/* the program registers by other ways, which must find it in the kernel's set */
 };
 
 /* One mapping, made at the first registration; only what is used takes memory. */
@@ -42,7 +63,7 @@ static struct regs {
 } *regs;
 static uint32_t free_list, used;
 static bool overflow;
-static _Atomic uint32_t swap_seq = 1;
+static _Atomic uint32_t swap_seq = 1, rooms;	/* rooms: registrations with room */
 
 static uint32_t *bucket(int epfd, uint64_t data)
 {
@@ -110,10 +131,92 @@ static void reg_add(int fd, int epfd, const struct epoll_event *ev)
 	hash_in(r);
 }
 
+/*
+ * A stream that is shut for writing is writable on TCP, and nobody writes any more. Where its carrier is full, another socket, which is
+ * always writable, stands beside it in the set, with the program's data, and is what reports EPOLLOUT.
+ */
+static void room_drop(struct reg *r)
+{
+	if (!r->room)
+		return;
+	if (iw_fd_kind(r->room) == IW_FD_INTERNAL && iw_fd_ino(r->room) == r->room_ino) {
+		IW_SYS(epoll_ctl, r->epfd, EPOLL_CTL_DEL, r->room, NULL);
+		iw_fd_unhide_close(r->room);
+	}
+	r->room = 0;
+	atomic_fetch_sub(&rooms, 1);
+}
+
+static bool room_wanted(const struct reg *r)
+{
+	struct iw_stream *s = r->parked ? NULL : iw_stream_of(r->fd);
+
+	return s && (r->events & (EPOLLOUT | EPOLLWRNORM)) && (atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR) &&
+	       !(iw_path(s)->bits(s, r->fd, POLLOUT) & POLLOUT);
+}
+
+/* After each change of the registration. */
+static void room_update(struct reg *r)
+{
+	struct epoll_event ev = { .data.u64 = r->data };
+	int fd;
+
+	room_drop(r);
+	if (!room_wanted(r))
+		return;
+	fd = (int)IW_SYS(socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		fd = iw_fd_hide(fd);
+	if (fd < 0)
+		return;
+	ev.events = r->events & (EPOLLOUT | EPOLLWRNORM | EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP);
+	r->room_ino = iw_fd_ino(fd);
+	r->room = fd;
+	atomic_fetch_add(&rooms, 1);
+	if (IW_SYS(epoll_ctl, r->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		room_drop(r);
+}
+
+static struct reg *reg_of_room(int fd)
+{
+	if (atomic_load(&rooms))
+		for (uint32_t i = 0; i < used; i++)
+			if (regs->r[i].fd >= 0 && regs->r[i].room == fd && iw_fd_ino(fd) == regs->r[i].room_ino)
+				return &regs->r[i];
+	return NULL;
+}
+
+bool iw_reg_owns(int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	bool own = reg_of_room(fd);
+
+	iw_unlock(&iw_tab_lock, sigs);
+	return own;
+}
+
+void iw_reg_make_way(int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct reg *r = reg_of_room(fd);
+	long place = r ? IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0) : -1;	/* so that the new one is elsewhere */
+
+	if (r) {
+		room_drop(r);
+		IW_SYS(dup3, place, fd, O_CLOEXEC);
+		room_update(r);
+		IW_SYS(close, fd);
+	}
+	if (place >= 0)
+		IW_SYS(close, place);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
 static void reg_del(struct reg *r)
 {
 	uint32_t idx = (uint32_t)(r - regs->r) + 1, *p = &regs->by_fd[r->fd];
 
+	room_drop(r);
 	hash_out(r);
 	while (*p && *p != idx)
 		p = &regs->r[*p - 1].next_fd;
@@ -144,7 +247,7 @@ void iw_reg_forget(int fd)
 }
 
 /* The number of an epoll set goes. If it was duplicated the set may live on, with registrations out of our reach. */
-void iw_reg_drop_epfd(int epfd, bool aliased)
+static void drop_epfd(int epfd, bool aliased)
 {
 	for (uint32_t i = 0; i < used; i++) {
 		struct reg *r = &regs->r[i];
@@ -155,6 +258,7 @@ void iw_reg_drop_epfd(int epfd, bool aliased)
 			reg_del(r);
 			continue;
 		}
+		room_drop(r);
 		hash_out(r);
 		r->epfd = -1;
 		hash_in(r);
@@ -182,9 +286,11 @@ int iw_reg_detach(int fd)
 {
 	uint32_t i = regs ? regs->by_fd[fd] : 0, j;
 
-	for (; i; i = regs->r[i - 1].next_fd)
+	for (; i; i = regs->r[i - 1].next_fd) {
+		room_drop(&regs->r[i - 1]);
 		if (!regs->r[i - 1].parked && reg_ctl(&regs->r[i - 1], EPOLL_CTL_DEL) < 0)
 			break;
+	}
 	if (!i)
 		return 0;
 	for (j = regs->by_fd[fd]; j != i; j = regs->r[j - 1].next_fd)
@@ -199,10 +305,30 @@ void iw_reg_attach(int fd)
 
 	for (uint32_t i = regs ? regs->by_fd[fd] : 0; i; i = regs->r[i - 1].next_fd) {
 		regs->r[i - 1].swapped = seq;
-		regs->r[i - 1].parked = false;
+		regs->r[i - 1].parked = regs->r[i - 1].fired = false;
 		reg_ctl(&regs->r[i - 1], EPOLL_CTL_ADD);
 	}
 }
+
+static void forget(int epfd, uint32_t w)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+
+	drop_epfd(epfd, iw_word_val(w));
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+static uint32_t dup_epoll(int epfd, uint32_t w)
+{
+	w = iw_word_make(IW_FD_EPOLL, 1);
+	iw_word_set(epfd, w);
+	return w;
+}
+
+const struct iw_kind_ops iw_epoll_ops = {
+	.forget = forget,
+	.dup = dup_epoll,
+};
 
 /* ---- epoll_create, epoll_ctl ---- */
 
@@ -235,17 +361,15 @@ static int ctl_parked(struct reg *r, int op, struct epoll_event *ev)
 		reg_del(r);
 		return 0;
 	}
-	if (op != EPOLL_CTL_MOD) {
-		errno = EEXIST;
-		return -1;
-	}
+	if (op != EPOLL_CTL_MOD)
+		return iw_fail(op != EPOLL_CTL_ADD ? EINVAL : iw_user_readable(ev, sizeof(*ev)) ? EEXIST : EFAULT);
 	ret = iw_real.epoll_ctl(r->epfd, EPOLL_CTL_ADD, r->fd, ev);
 	if (!ret)
-		r->parked = false;
+		r->parked = r->fired = false;
 	return ret;
 }
 
-static int ctl_held(int epfd, int op, int fd, struct epoll_event *ev)
+static int ctl_known(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	struct reg *r = reg_find(fd, epfd);
 	int ret;
@@ -272,6 +396,7 @@ static int ctl_held(int epfd, int op, int fd, struct epoll_event *ev)
 		}
 		hash_out(r);
 		r->events = ev->events;
+		r->raw = false;
 		r->data = ev->data.u64;
 		hash_in(r);
 		break;
@@ -281,6 +406,16 @@ static int ctl_held(int epfd, int op, int fd, struct epoll_event *ev)
 		break;
 	}
 	return 0;
+}
+
+static int ctl_held(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	int ret = ctl_known(epfd, op, fd, ev);
+	struct reg *r = ret || op == EPOLL_CTL_DEL ? NULL : reg_find(fd, epfd);
+
+	if (r)
+		room_update(r);
+	return ret;
 }
 
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
@@ -294,8 +429,8 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork())
 		return iw_real.epoll_ctl(epfd, op, fd, ev);
 	if (kind == IW_FD_CONNECTING) {
-		iw_connect_seen(fd);
-		iw_connect_settle(fd);
+		iw_connecting_seen(fd);
+		iw_connecting_settle(fd);
 	}
 	sigs = iw_lock(&iw_tab_lock);
 	ret = ctl_held(epfd, op, fd, ev);
@@ -310,6 +445,7 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 struct hit {
 	int fd;			/* -1: not ours */
 	uint32_t swapped, mask;
+	bool raw, room;
 };
 
 #define CHANGED_BITS (EPOLLERR | EPOLLHUP | EPOLLRDHUP)
@@ -317,8 +453,10 @@ struct hit {
 /* Can these events be those of this stream? The kernel says them by their data only, which may stand for several fds. */
 static bool may_have(int fd, uint32_t events)
 {
+	struct iw_stream *s = iw_stream_of(fd);
+
 	events &= CHANGED_BITS;
-	return !events || iw_fd_kind(fd) != IW_FD_STREAM || !(events & ~(uint32_t)(uint16_t)iw_carrier_bits(fd, POLLRDHUP));
+	return !events || !s || !(events & ~(uint32_t)(uint16_t)iw_path(s)->bits(s, fd, POLLRDHUP));
 }
 
 /* Which of our fds do these events belong to? With equal data for several, one that is connecting or was just swapped. */
@@ -327,7 +465,7 @@ static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, st
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 
 	for (int i = 0; i < n; i++) {
-		h[i].fd = -1;
+		h[i] = (struct hit){ .fd = -1 };
 		for (uint32_t j = regs ? *bucket(epfd, ev[i].data.u64) : 0; j; j = regs->r[j - 1].next_hash) {
 			const struct reg *r = &regs->r[j - 1];
 			bool moved;
@@ -337,12 +475,69 @@ static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, st
 			moved = iw_fd_kind(r->fd) == IW_FD_CONNECTING || (int32_t)(r->swapped - seq) > 0;
 			if (!moved && !may_have(r->fd, ev[i].events))
 				continue;
-			h[i] = (struct hit){ r->fd, r->swapped, r->events };
+			h[i] = (struct hit){ r->fd, r->swapped, r->events, r->raw, r->room };
 			if (moved)
 				break;
 		}
 	}
 	iw_unlock(&iw_tab_lock, sigs);
+}
+
+/* Is some stream whose registrations we do not know hung up, so that an event that nobody explains may be its? */
+static bool unexplained(int epfd)
+{
+	int high = atomic_load(&iw_fd_high);
+	bool found = false;
+
+	for (int fd = 0; fd <= high && !found; fd++) {
+		struct iw_stream *s = iw_stream_of(fd);
+		uint64_t sigs;
+
+		if (!s || !(iw_path(s)->bits(s, fd, 0) & (POLLHUP | POLLERR)))
+			continue;
+		sigs = iw_lock(&iw_tab_lock);
+		found = !reg_find(fd, epfd);
+		iw_unlock(&iw_tab_lock, sigs);
+	}
+	return found;
+}
+
+/* One entry of a set as the kernel lists it: a registration made, and perhaps changed, by a raw system call or by io_uring. */
+static void learn_line(int epfd, const char *line)
+{
+	struct iw_tfd t;
+	struct epoll_event ev;
+	struct reg *r;
+	uint64_t sigs;
+
+	if (!iw_tfd_parse(line, &t) || iw_fd_kind(t.fd) != IW_FD_STREAM || iw_fd_ino(t.fd) != t.ino)
+		return;
+	ev = (struct epoll_event){ .events = t.events, .data.u64 = t.data };
+	sigs = iw_lock(&iw_tab_lock);
+	r = reg_find(t.fd, epfd);
+	if (!r || r->raw) {
+		if (r)
+			reg_del(r);
+		reg_add(t.fd, epfd, &ev);
+		r = reg_find(t.fd, epfd);
+		if (r)
+			r->raw = true;
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+/* The kernel is asked what is in the set. */
+static bool learn(int epfd)
+{
+	struct iw_fdinfo f;
+	const char *line;
+
+	if (iw_fdinfo_open(&f, epfd))
+		return false;
+	while ((line = iw_fdinfo_line(&f)))
+		learn_line(epfd, line);
+	iw_fdinfo_close(&f);
+	return true;
 }
 
 /* Report again whatever is ready. park: it is ready with nothing that TCP would show, so keep it out until something changes. */
@@ -351,11 +546,16 @@ static void rearm(int epfd, int fd, bool park)
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	struct reg *r = reg_find(fd, epfd);
 
-	if (r && !r->parked) {
+	if (r && r->raw && park && !(r->events & (EPOLLONESHOT | EPOLLEXCLUSIVE))) {
+		r->events |= EPOLLET;	/* once more, then when something changes */
+		reg_ctl(r, EPOLL_CTL_MOD);
+	} else if (r && !r->parked) {
 		if (park || (r->events & EPOLLEXCLUSIVE))
 			reg_ctl(r, EPOLL_CTL_DEL);
-		if (park)
+		if (park) {
+			room_drop(r);
 			r->parked = true;
+		}
 		else
 			reg_ctl(r, r->events & EPOLLEXCLUSIVE ? EPOLL_CTL_ADD : EPOLL_CTL_MOD);
 	}
@@ -372,14 +572,31 @@ void iw_epoll_look_again(int fd)
 	for (uint32_t i = regs->by_fd[fd]; i; i = regs->r[i - 1].next_fd) {
 		struct reg *r = &regs->r[i - 1];
 
-		if (r->parked && reg_ctl(r, EPOLL_CTL_ADD) >= 0)
+		if (r->parked && !r->fired && reg_ctl(r, EPOLL_CTL_ADD) >= 0)
 			r->parked = false;
 	}
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
-/* true: the event stands (with corrected bits). */
-static bool keep(int epfd, struct epoll_event *ev, const struct hit *h, uint32_t seq)
+void iw_epoll_room(int fd)
+{
+	uint64_t sigs;
+
+	if ((unsigned int)fd >= IW_FD_MAX || !regs)
+		return;
+	sigs = iw_lock(&iw_tab_lock);
+	for (uint32_t i = regs->by_fd[fd]; i; i = regs->r[i - 1].next_fd)
+		room_update(&regs->r[i - 1]);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+enum verdict {
+	DROPPED,
+	KEPT,		/* with corrected bits */
+	MOVED,		/* dropped; the carrier's registration reports by itself */
+};
+
+static enum verdict judge(int epfd, struct epoll_event *ev, const struct hit *h, uint32_t seq)
 {
 	enum iw_fd_kind kind = h->fd < 0 ? IW_FD_OTHER : iw_fd_kind(h->fd);
 	bool swapped = (int32_t)(h->swapped - seq) > 0;
@@ -387,31 +604,31 @@ static bool keep(int epfd, struct epoll_event *ev, const struct hit *h, uint32_t
 	uint32_t bits;
 
 	if (kind == IW_FD_CONNECTING) {
-		kind = iw_connect_settle(h->fd);
+		kind = iw_connecting_settle(h->fd);
 		swapped = kind == IW_FD_STREAM;
 	}
 	if (kind != IW_FD_STREAM)
-		return true;
+		return KEPT;
 	if (swapped) {
 		rearm(epfd, h->fd, false);
-		return false;
+		return MOVED;
 	}
 	s = ev->events & CHANGED_BITS ? iw_stream_of(h->fd) : NULL;
 	if (!s || !iw_stream_verify(h->fd, s))
-		return true;
+		return KEPT;
 	bits = (uint16_t)iw_stream_fix_events(s, h->fd, (short)ev->events) & (h->mask | EPOLLERR | EPOLLHUP);
 	if (bits) {
 		ev->events = bits;
-		return true;
+		return KEPT;
 	}
 	if (!(h->mask & EPOLLET) || (h->mask & EPOLLONESHOT))
 		rearm(epfd, h->fd, true);
-	return false;
+	return DROPPED;
 }
 
 static bool interesting(const struct epoll_event *ev, int n, uint32_t seq)
 {
-	if (atomic_load(&iw_connecting) || atomic_load(&swap_seq) != seq)
+	if (atomic_load(&iw_connecting) || atomic_load(&swap_seq) != seq || atomic_load(&rooms))
 		return true;
 	for (int i = 0; i < n; i++)
 		if (ev[i].events & CHANGED_BITS)
@@ -419,22 +636,110 @@ static bool interesting(const struct epoll_event *ev, int n, uint32_t seq)
 	return false;
 }
 
-static int review(int epfd, struct epoll_event *ev, int n, uint32_t seq)
+/* Is one of these events a stream's that we do not know, or of which the program may have changed what we know? */
+static bool unknown(int epfd, const struct epoll_event *ev, const struct hit *h, int n)
+{
+	bool foreign = false;
+
+	if (!atomic_load(&iw_streams))
+		return false;
+	for (int i = 0; i < n; i++) {
+		if (!(ev[i].events & (EPOLLHUP | EPOLLERR)))
+			continue;
+		if (h[i].fd >= 0 && h[i].raw)
+			return true;
+		foreign |= h[i].fd < 0;
+	}
+	return foreign && unexplained(epfd);
+}
+
+static void fired(int epfd, int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct reg *r = reg_find(fd, epfd);
+
+	if (r && !r->parked) {
+		room_drop(r);
+		reg_ctl(r, EPOLL_CTL_DEL);
+		r->parked = r->fired = true;
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+/* Two descriptors report for one registration: their events are one, and what reports once has done so with either. */
+static int keep_room(int epfd, struct epoll_event *ev, int kept, const struct epoll_event *e, const struct hit *h)
+{
+	int i = 0;
+
+	if (h->mask & EPOLLONESHOT)
+		fired(epfd, h->fd);
+	while (i < kept && ev[i].data.u64 != e->data.u64)
+		i++;
+	if (i < kept)
+		ev[i].events |= e->events;
+	else
+		ev[kept++] = *e;
+	return kept;
+}
+
+static int judge_all(int epfd, struct epoll_event *ev, int n, uint32_t seq, int *moved)
 {
 	struct hit h[BATCH];
-	int kept = 0, saved = errno;
+	int kept = 0;
 
-	if (!interesting(ev, n, seq))
-		return n;
 	for (int i = 0; i < n; i += BATCH) {
 		int k = n - i < BATCH ? n - i : BATCH;
 
 		hits(epfd, ev + i, k, seq, h);
-		for (int j = 0; j < k; j++)
-			if (keep(epfd, &ev[i + j], &h[j], seq))
+		if (unknown(epfd, ev + i, h, k) && learn(epfd))
+			hits(epfd, ev + i, k, seq, h);
+		for (int j = 0; j < k; j++) {
+			enum verdict v = judge(epfd, &ev[i + j], &h[j], seq);
+
+			if (v == KEPT && h[j].room)
+				kept = keep_room(epfd, ev, kept, &ev[i + j], &h[j]);
+			else if (v == KEPT)
 				ev[kept++] = ev[i + j];
+			*moved += v == MOVED;
+		}
 	}
-	errno = saved;
+	return kept;
+}
+
+/* To the events that are there add those behind them, but that of the same data is one. Returns how many there are then. */
+static int join(struct epoll_event *ev, int have, int more)
+{
+	int n = have;
+
+	for (int i = have; i < have + more; i++) {
+		int j = 0;
+
+		while (j < have && ev[j].data.u64 != ev[i].data.u64)
+			j++;
+		if (j < have)
+			ev[j].events |= ev[i].events;
+		else
+			ev[n++] = ev[i];
+	}
+	return n;
+}
+
+/*
+ * What the kernel said at the same time is said at the same time: the carriers of those that moved report now. Level-triggered ones that
+ * were reported come again, in turn, so that as many are asked for as there is room left until all had theirs.
+ */
+static int with_moved(int epfd, struct epoll_event *ev, int kept, int max, int moved)
+{
+	int turns = kept / (max - kept) + 1, want = kept + moved, ignored = 0;
+
+	while (turns-- > 0 && kept < want && kept < max) {
+		uint32_t seq = atomic_load(&swap_seq);
+		long n = IW_SYS(epoll_pwait, epfd, ev + kept, max - kept, 0, NULL, 8);
+
+		if (n <= 0)
+			break;
+		kept = join(ev, kept, judge_all(epfd, ev + kept, (int)n, seq, &ignored));
+	}
 	return kept;
 }
 
@@ -447,6 +752,19 @@ struct wait {
 	const sigset_t *ss;
 	struct timespec left;	/* what t points to once we have waited */
 };
+
+static int review(const struct wait *w, int n, uint32_t seq)
+{
+	int saved = errno, moved = 0;
+
+	if (!interesting(w->ev, n, seq))
+		return n;
+	n = judge_all(w->epfd, w->ev, n, seq, &moved);
+	if (n && moved)
+		n = with_moved(w->epfd, w->ev, n, w->n, moved);
+	errno = saved;
+	return n;
+}
 
 static int wait_once(const struct wait *w)
 {
@@ -469,14 +787,14 @@ static int wait_for(struct wait *w)
 
 	if (w->call != PWAIT2)
 		iw_deadline_ms(&d, w->ms);
-	else if (!iw_deadline_ts(&d, w->t))
+	else if ((w->t && iw_copy_in(&w->left, w->t, sizeof(w->left))) || !iw_deadline_ts(&d, w->t ? &w->left : NULL))
 		return wait_once(w);
 	for (;;) {
 		seq = atomic_load(&swap_seq);
 		n = wait_once(w);
 		if (n <= 0)
 			return n;
-		n = review(w->epfd, w->ev, n, seq);
+		n = review(w, n, seq);
 		if (n)
 			return n;
 		w->t = iw_deadline_left(&d, &w->left);
@@ -491,14 +809,14 @@ static int wait_any(struct wait *w)
 	int n;
 
 	iw_waiting();
-	if (iw_ctl_gen())
+	if (iw_daemon_gen())
 		return wait_for(w);
 	/* No daemon so far: the kernel's call and nothing else, unless another thread's first connect came in between. */
 	seq = atomic_load(&swap_seq);
 	n = wait_once(w);
-	if (n <= 0 || !iw_ctl_gen())
+	if (n <= 0 || !iw_daemon_gen())
 		return n;
-	n = review(w->epfd, w->ev, n, seq);
+	n = review(w, n, seq);
 	return n ? n : wait_for(w);
 }
 

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: MIT
-/* Descriptors come and go: close, dup and fcntl keep the table right. */
+/* Descriptors come and go: socket, close, dup and fcntl keep the table right. */
 #include <linux/close_range.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "proto/reason.h"
+#include "connecting.h"
+#include "epoll.h"
+#include "fdtab.h"
+#include "init.h"
+#include "internal.h"
+#include "kinds.h"
+#include "lib.h"
+#include "proc.h"
+#include "real.h"
+#include "sys.h"
+#include "tcp.h"
 
+IW_EXPORT int socket(int domain, int type, int protocol);
+IW_EXPORT int socketpair(int domain, int type, int protocol, int sv[2]);
 IW_EXPORT int close(int fd);
 IW_EXPORT int __close(int fd);
 IW_EXPORT int fclose(FILE *f);
@@ -20,13 +33,35 @@ IW_EXPORT int fcntl64(int fd, int cmd, ...);
 IW_EXPORT int close_range(unsigned int first, unsigned int last, int flags);
 IW_EXPORT void closefrom(int low);
 
-/* Is it still ours? If it was closed behind our back the number may be the application's by now. */
-static bool internal(int fd)
+int socket(int domain, int type, int protocol)
 {
-	if (iw_ctl_owns(fd) || iw_connecting_owns(fd))
-		return true;
-	iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
-	return false;
+	int saved = errno, fd;
+
+	iw_init();
+	fd = iw_real.socket(domain, type, protocol);
+	if (fd < 0 || !atomic_load_explicit(&iw_on, memory_order_relaxed) || fd >= IW_FD_MAX)
+		return fd;
+	if ((domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
+	    (protocol == 0 || protocol == IPPROTO_TCP))
+		iw_fd_born(fd, iw_tcp_word(iw_tcp_new_serial(), 0));
+	else
+		iw_fd_born(fd, IW_OTHER_SEEN);
+	errno = saved;
+	return fd;
+}
+
+int socketpair(int domain, int type, int protocol, int sv[2])
+{
+	int saved = errno, ret;
+
+	ret = iw_real.socketpair(domain, type, protocol, sv);
+	if (ret || !atomic_load_explicit(&iw_on, memory_order_relaxed))
+		return ret;
+	for (int i = 0; i < 2; i++)
+		if (sv[i] < IW_FD_MAX)
+			iw_fd_born(sv[i], IW_OTHER_SEEN);
+	errno = saved;
+	return ret;
 }
 
 /* The fd is about to be closed: let go of what it stands for. false: it is not open as far as the application knows. */
@@ -43,7 +78,7 @@ static bool let_go(int fd)
 	if (iw_in_vfork())	/* the table is the parent's, who keeps the fd open */
 		return true;
 	if (iw_word_kind(w) == IW_FD_INTERNAL)
-		return !internal(fd);
+		return !iw_internal_still(fd);
 	iw_fd_forget(fd);
 	errno = saved;
 	return true;
@@ -78,13 +113,6 @@ int fclose(FILE *f)
 
 /* ---- duplicates ---- */
 
-/* A socket with two numbers cannot be swapped. */
-static void before_dup(int fd)
-{
-	if (iw_unlikely(iw_fd_kind(fd) == IW_FD_CONNECTING) && iw_connect_settle(fd) == IW_FD_CONNECTING)
-		iw_tcp_plain(fd, IW_REASON_FD_SHARED);
-}
-
 static int after_dup(int from, int to)
 {
 	uint32_t w = iw_word(from);
@@ -93,50 +121,27 @@ static int after_dup(int from, int to)
 		return to;
 	if (iw_word(to))
 		iw_fd_forget(to);
-	switch (iw_word_kind(w)) {
-	case IW_FD_STREAM:
-		iw_stream_get(iw_stream_at(iw_word_val(w)));
-		break;
-	case IW_FD_LISTENER:
-		iw_listener_get(iw_word_val(w));
-		break;
-	case IW_FD_TCP:
-		iw_tcp_plain(from, IW_REASON_FD_SHARED);
-		w = iw_word(from);
-		break;
-	case IW_FD_EPOLL:
-		w = iw_word_make(IW_FD_EPOLL, 1);
-		iw_word_set(from, w);
-		break;
-	case IW_FD_OTHER:
-		break;
-	default:
-		w = IW_OTHER_SEEN;
-		break;
-	}
-	iw_word_set(to, w);
+	iw_word_set(to, iw_kind_dup(from, w));
 	return to;
 }
 
 /* The number `to` will be closed by the kernel, if from is open. */
 static void before_dup_over(int from, int to)
 {
-	before_dup(from);
+	iw_kind_before_dup(from);
 	if (iw_likely(!iw_word(to)) || from == to || IW_SYS(fcntl, from, F_GETFD, 0) < 0 || iw_in_vfork())
 		return;
-	if (iw_fd_kind(to) != IW_FD_INTERNAL)
-		iw_fd_forget(to);
-	else if (iw_ctl_owns(to))
-		iw_ctl_closing_internal(to);
+	if (iw_fd_kind(to) == IW_FD_INTERNAL)
+		iw_internal_make_way(to);
 	else
-		iw_connecting_closing_internal(to);
+		iw_fd_forget(to);
 }
 
 int dup(int fd)
 {
 	int saved = errno, r;
 
-	before_dup(fd);
+	iw_kind_before_dup(fd);
 	r = after_dup(fd, iw_real.dup(fd));
 	if (r >= 0)
 		errno = saved;
@@ -180,14 +185,14 @@ static int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
 	int saved = errno, r;
 
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) {
-		before_dup(fd);
+		iw_kind_before_dup(fd);
 		r = after_dup(fd, real(fd, cmd, arg));
 		if (r >= 0)
 			errno = saved;
 		return r;
 	}
 	if (iw_unlikely(iw_fd_kind(fd) == IW_FD_CONNECTING))	/* flags go to what the fd will be */
-		iw_connect_settle_seen(fd);
+		iw_connecting_settle_seen(fd);
 	return real(fd, cmd, arg);
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* Start-up: originals, switches of the environment, where the daemon may be; socket() and socketpair(), where fds begin. */
+/* Start-up: originals, switches of the environment, where the daemon may be. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "core.h"
-
-IW_EXPORT int socket(int domain, int type, int protocol);
-IW_EXPORT int socketpair(int domain, int type, int protocol, int sv[2]);
+#include "adopt.h"
+#include "init.h"
+#include "lib.h"
+#include "listener.h"
+#include "proc.h"
+#include "real.h"
 
 _Atomic uint32_t iw_on;
 static _Atomic uint32_t inited;
@@ -18,7 +20,7 @@ const char *iw_program(void)
 	return program;
 }
 
-const char *iw_conf(void)
+const char *iw_conf_name(void)
 {
 	return conf;
 }
@@ -93,35 +95,4 @@ __attribute__((constructor(101))) static void init(void)
 
 	iw_init();
 	errno = saved;
-}
-
-int socket(int domain, int type, int protocol)
-{
-	int saved = errno, fd;
-
-	iw_init();
-	fd = iw_real.socket(domain, type, protocol);
-	if (fd < 0 || !atomic_load_explicit(&iw_on, memory_order_relaxed) || fd >= IW_FD_MAX)
-		return fd;
-	if ((domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
-	    (protocol == 0 || protocol == IPPROTO_TCP))
-		iw_fd_born(fd, iw_tcp_word(iw_tcp_new_serial(), 0));
-	else
-		iw_fd_born(fd, IW_OTHER_SEEN);
-	errno = saved;
-	return fd;
-}
-
-int socketpair(int domain, int type, int protocol, int sv[2])
-{
-	int saved = errno, ret;
-
-	ret = iw_real.socketpair(domain, type, protocol, sv);
-	if (ret || !atomic_load_explicit(&iw_on, memory_order_relaxed))
-		return ret;
-	for (int i = 0; i < 2; i++)
-		if (sv[i] < IW_FD_MAX)
-			iw_fd_born(sv[i], IW_OTHER_SEEN);
-	errno = saved;
-	return ret;
 }

@@ -4,7 +4,8 @@
 #include <signal.h>
 #include <time.h>
 
-#include "core.h"
+#include "lock.h"
+#include "sys.h"
 
 #define SIGBIT(n) (1ull << ((n) - 1))
 

@@ -9,8 +9,21 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "core.h"
+#include "proto/page.h"
+#include "proto/reason.h"
+#include "daemon.h"
+#include "fdtab.h"
+#include "lib.h"
+#include "lookup.h"
+#include "opts.h"
+#include "opts_tcp.h"
+#include "path.h"
+#include "real.h"
 #include "stream.h"
+#include "sys.h"
+#include "tcp.h"
+#include "tcpstate.h"
+#include "user.h"
 
 enum how {
 	FORWARD = 0,	/* the TCP socket; also everything that is not in the table */
@@ -62,6 +75,7 @@ static const struct rule {
 	{ SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, FORWARD, REFUSED, EOPNOTSUPP },
 	{ SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, FORWARD, REFUSED, EOPNOTSUPP },
 	{ SOL_SOCKET, SO_MARK, FORWARD, REFUSED, EPERM },
+	{ IPPROTO_IPV6, IPV6_ADDRFORM, EMULATED, EMULATED, 0 },
 	{ IPPROTO_TCP, TCP_NODELAY, EMULATED, EMULATED, 0 },
 	{ IPPROTO_TCP, TCP_CORK, EMULATED, EMULATED, 0 },
 	{ IPPROTO_TCP, TCP_QUICKACK, EMULATED, EMULATED, 0 },
@@ -74,6 +88,7 @@ static const struct rule {
 	{ IPPROTO_TCP, TCP_QUEUE_SEQ, FORWARD, REFUSED, EPERM },
 	{ IPPROTO_TCP, TCP_REPAIR_OPTIONS, FORWARD, REFUSED, EPERM },
 	{ IPPROTO_TCP, TCP_REPAIR_WINDOW, REFUSED, REFUSED, EPERM },
+	{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT, FORWARD, REFUSED, EINVAL },
 	{ IPPROTO_TCP, TCP_INQ, FORWARD, REFUSED, ENOPROTOOPT },
 	{ IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, REFUSED, REFUSED, ENOPROTOOPT },
 	{ IPPROTO_TCP, TCP_MD5SIG, FORWARD, REFUSED, ENOPROTOOPT },
@@ -118,7 +133,7 @@ static int get_info(struct iw_stream *s, int fd, void *val, socklen_t *len)
 
 	if (iw_opt_get(s, fd, IPPROTO_TCP, TCP_INFO, info, &n) < 0)
 		return -1;
-	st = iw_tcp_eval(s, iw_carrier_bits(fd, 0));
+	st = iw_tcp_eval(s, iw_path(s)->bits(s, fd, 0));
 	if (st & IW_TCP_CLOSE)
 		info[0] = 7;	/* TCP_CLOSE */
 	else if (st & IW_TCP_FIN)
@@ -149,6 +164,18 @@ static int get_tcp(struct iw_stream *s, int fd, int name, void *val, socklen_t *
 	}
 }
 
+static bool established(struct iw_stream *s, int fd)
+{
+	return !iw_tcp_eval(s, iw_path(s)->bits(s, fd, 0)) && !(atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR);
+}
+
+static int get_addrform(struct iw_stream *s, int fd, void *val, socklen_t *len)
+{
+	if (s->local.family != AF_INET6)
+		return iw_opt_get(s, fd, IPPROTO_IPV6, IPV6_ADDRFORM, val, len);
+	return established(s, fd) ? put_int(AF_INET6, val, len) : iw_fail(ENOTCONN);
+}
+
 static int get_emulated(struct iw_stream *s, int fd, int level, int name, void *val, socklen_t *len)
 {
 	struct iw_page_end *me = iw_stream_end(s);
@@ -156,13 +183,15 @@ static int get_emulated(struct iw_stream *s, int fd, int level, int name, void *
 
 	if (level == IPPROTO_TCP)
 		return get_tcp(s, fd, name, val, len);
+	if (level == IPPROTO_IPV6)
+		return get_addrform(s, fd, val, len);
 	switch (name) {
 	case SO_DOMAIN:
-		return put_int(me->local.family, val, len);
+		return put_int(s->local.family, val, len);
 	case SO_PROTOCOL:
 		return put_int(IPPROTO_TCP, val, len);
 	case SO_ERROR:
-		return put_int(iw_take_error(s, fd, iw_carrier_bits(fd, 0)), val, len);
+		return put_int(iw_take_error(s, fd, iw_path(s)->bits(s, fd, 0)), val, len);
 	case SO_OOBINLINE:
 		return put_int(!!(o & IW_SOPT_OOBINLINE), val, len);
 	default:	/* SO_SNDBUF, SO_RCVBUF */
@@ -296,14 +325,35 @@ static int set_tcp(struct iw_stream *s, int fd, int name, int v)
 	}
 }
 
+/* A v4-mapped connection becomes one of AF_INET. */
+static int set_addrform(struct iw_stream *s, int fd, const void *val, socklen_t len)
+{
+	int v = 0;
+
+	if (s->local.family != AF_INET6)
+		return iw_opt_set(s, fd, IPPROTO_IPV6, IPV6_ADDRFORM, val, len);
+	if (val && len >= sizeof(v) && iw_copy_in(&v, val, sizeof(v)))
+		return iw_fail(EFAULT);
+	if (len < sizeof(v) || v != AF_INET)
+		return iw_fail(EINVAL);
+	if (!established(s, fd))
+		return iw_fail(ENOTCONN);
+	if (!IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)s->peer.ip))
+		return iw_fail(EADDRNOTAVAIL);
+	s->local.family = s->peer.family = AF_INET;
+	return 0;
+}
+
 static int set_emulated(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len)
 {
 	int v;
 
 	if (level == SOL_SOCKET && (name == SO_SNDBUF || name == SO_RCVBUF))
 		return set_buffer(s, fd, name, val, len);
+	if (level == IPPROTO_IPV6)
+		return set_addrform(s, fd, val, len);
 	if (level == SOL_SOCKET && name == SO_PEEK_OFF)
-		return set_peek_off(fd, val, len, iw_stream_end(s)->local.family);
+		return set_peek_off(fd, val, len, s->local.family);
 	if (len < sizeof(v))
 		return iw_fail(EINVAL);
 	if (iw_copy_in(&v, val, sizeof(v)))
@@ -321,6 +371,14 @@ static int set_emulated(struct iw_stream *s, int fd, int level, int name, const 
 	return 0;
 }
 
+/* What TCP too would refuse has TCP's reason. */
+static int refuse(struct iw_stream *s, const struct rule *r, const void *val, socklen_t len)
+{
+	long try = iw_opt_try(s, r->level, r->name, val, len);
+
+	return iw_fail(try == -EFAULT || try == -EINVAL ? (int)-try : r->err);
+}
+
 static int stream_set(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len)
 {
 	const struct rule *r = rule_of(level, name);
@@ -331,7 +389,7 @@ static int stream_set(struct iw_stream *s, int fd, int level, int name, const vo
 	case EMULATED:
 		return set_emulated(s, fd, level, name, val, len);
 	case REFUSED:
-		return iw_fail(r->err);
+		return refuse(s, r, val, len);
 	default:
 		return iw_opt_set(s, fd, level, name, val, len);
 	}
@@ -342,7 +400,7 @@ static bool keeps_plain(int level, int name)
 {
 	const struct rule *r = rule_of(level, name);
 
-	return (r && r->set == REFUSED && name != SO_MARK) || (level == IPPROTO_TCP && name == TCP_FASTOPEN_CONNECT);
+	return r && r->set == REFUSED && name != SO_MARK;
 }
 
 /*
@@ -354,7 +412,7 @@ static void lift_defer_accept(int fd)
 {
 	static const int zero = 0;
 
-	if (iw_fd_kind(fd) == IW_FD_LISTENER && iw_ctl_up())
+	if (iw_fd_kind(fd) == IW_FD_LISTENER && iw_daemon_up())
 		IW_SYS(setsockopt, fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &zero, sizeof(zero));
 }
 
@@ -376,7 +434,7 @@ IW_EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t
 		if (kind == IW_FD_TCP || kind == IW_FD_CONNECTING)
 			iw_tcp_plain(fd, name == TCP_FASTOPEN_CONNECT && level == IPPROTO_TCP ? IW_REASON_FASTOPEN : IW_REASON_OPTION);
 	}
-	return ret;
+	return 0;
 }
 
 /* ---- before and at the switch ---- */

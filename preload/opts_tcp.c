@@ -3,8 +3,13 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "../proto/ctlmsg.h"
+#include "proto/ctlmsg.h"
+#include "daemon.h"
+#include "lib.h"
+#include "opts_tcp.h"
 #include "stream.h"
+#include "sys.h"
+#include "user.h"
 
 /* 0 with the daemon's answer in r, or -errno when there is no daemon or it no longer knows the stream. */
 static int ask_daemon(struct iw_stream *s, int fd, struct iw_ctl_opt *m, struct iw_ctl_opt *r)
@@ -17,7 +22,7 @@ static int ask_daemon(struct iw_stream *s, int fd, struct iw_ctl_opt *m, struct 
 	m->end = s->end;
 	m->error = 0;
 	m->pad = 0;
-	ret = iw_rpc(m, -1, r, sizeof(*r), fds);
+	ret = iw_daemon_ask(m, -1, r, sizeof(*r), fds);
 	if (ret)
 		return ret;
 	if (r->error == ENOTCONN)
@@ -28,7 +33,7 @@ static int ask_daemon(struct iw_stream *s, int fd, struct iw_ctl_opt *m, struct 
 /* A socket as TCP gives it to this process: knows every option of this kernel and what the process may. */
 static int fresh(struct iw_stream *s)
 {
-	return (int)IW_SYS(socket, iw_stream_end(s)->local.family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+	return (int)IW_SYS(socket, s->local.family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 }
 
 static int get_fresh(struct iw_stream *s, int level, int name, void *val, socklen_t *len)
@@ -79,6 +84,18 @@ static bool has_value(struct iw_stream *s, int fd, const struct iw_ctl_opt *m)
 	return same;
 }
 
+long iw_opt_try(struct iw_stream *s, int level, int name, const void *val, socklen_t len)
+{
+	int t = fresh(s);
+	long r = 0;
+
+	if (t >= 0) {
+		r = IW_SYS(setsockopt, t, level, name, val, len);
+		IW_SYS(close, t);
+	}
+	return r;
+}
+
 /*
  * The daemon may hold rights that this process lacks, or lack some that it has. So a fresh socket is asked first: what it refuses
  * for want of permission is refused; what it and the daemon both refuse gets its reason.
@@ -86,16 +103,11 @@ static bool has_value(struct iw_stream *s, int fd, const struct iw_ctl_opt *m)
 int iw_opt_set(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len)
 {
 	struct iw_ctl_opt m, r;
-	long try = 0;
-	int t;
+	long try;
 
 	if ((int)len < 0)
 		return iw_fail(EINVAL);
-	t = fresh(s);
-	if (t >= 0) {
-		try = IW_SYS(setsockopt, t, level, name, val, len);
-		IW_SYS(close, t);
-	}
+	try = iw_opt_try(s, level, name, val, len);
 	if (try == -EPERM || try == -EACCES || try == -EFAULT || try == -ENOPROTOOPT)
 		return iw_fail((int)-try);
 	if (len > IW_CTL_OPTMAX)
@@ -105,8 +117,8 @@ int iw_opt_set(struct iw_stream *s, int fd, int level, int name, const void *val
 	m.optname = name;
 	m.optlen = len;
 	memset(m.val, 0, sizeof(m.val));
-	if (iw_copy_in(m.val, val, len))
-		return iw_fail(EFAULT);
+	if (iw_copy_in(m.val, val, len))	/* of text the kernel reads no more than there is */
+		return iw_fail(try ? (int)-try : EFAULT);
 	if (ask_daemon(s, fd, &m, &r))	/* the connection below is gone, and with it what the option would act on */
 		return (int)iw_ret(try);
 	if (!r.error)

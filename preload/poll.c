@@ -6,12 +6,23 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
 
+#include "connecting.h"
+#include "deadline.h"
+#include "fdtab.h"
+#include "kick.h"
+#include "lib.h"
+#include "listener.h"
+#include "opts.h"
+#include "path.h"
+#include "poll.h"
+#include "real.h"
 #include "stream.h"
-#include "waiting.h"
+#include "sys.h"
+#include "tcpstate.h"
+#include "user.h"
 
 void __chk_fail(void) __attribute__((noreturn));
 
@@ -31,28 +42,62 @@ static inline bool idle(void)
 	return !atomic_load_explicit(&iw_connecting, memory_order_relaxed) && !atomic_load_explicit(&iw_streams, memory_order_relaxed);
 }
 
-static int wait_once(const struct call *c, struct pollfd *p)
+static int wait_once(const struct call *c, struct pollfd *p, nfds_t n)
 {
 	struct timespec left, *t = iw_deadline_left(&c->d, &left);
 
 	if (c->with_mask)
-		return iw_real.ppoll(p, c->n, t, c->mask);
+		return iw_real.ppoll(p, n, t, c->mask);
 	if (!t || (t->tv_nsec % 1000000))
-		return iw_real.ppoll(p, c->n, t, NULL);
-	return iw_real.poll(p, c->n, (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000));
+		return iw_real.ppoll(p, n, t, NULL);
+	return iw_real.poll(p, n, (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000));
+}
+
+static int look_once(const struct call *c)
+{
+	struct call now = *c;
+
+	iw_deadline_ms(&now.d, 0);
+	return wait_once(&now, c->p, c->n);
+}
+
+/* A stream that is asked for room, which its carrier may not tell of: TCP has room when it is shut for writing. */
+static struct iw_stream *wants_room(const struct pollfd *p)
+{
+	return (p->events & (POLLOUT | POLLWRNORM)) && iw_fd_kind(p->fd) == IW_FD_STREAM ? iw_stream_of(p->fd) : NULL;
+}
+
+static bool shut(const struct pollfd *p)
+{
+	struct iw_stream *s = wants_room(p);
+
+	return s && (atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR);
+}
+
+/* Some entry is one that another thread's shutdown() may make ready; *now: one is. */
+static bool may_be_shut(const struct call *c, bool *now)
+{
+	bool may = false;
+
+	*now = false;
+	for (nfds_t i = 0; i < c->n && !*now; i++) {
+		may |= wants_room(&c->p[i]) != NULL;
+		*now = shut(&c->p[i]);
+	}
+	return may;
 }
 
 /* SO_RCVLOWAT: a unix socket says POLLIN from the first octet on; TCP waits for that many, or for the end. */
 static bool below_lowat(struct iw_stream *s, int fd, short bits)
 {
-	int have = 0, low = 1;
+	int low = 1;
 	socklen_t l = sizeof(low);
 
 	if (!(bits & (POLLIN | POLLRDNORM)) || !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_RCVLOWAT))
 		return false;
-	if (iw_carrier_bits(fd, POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR))
+	if (iw_path(s)->bits(s, fd, POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR))
 		return false;
-	return IW_SYS(getsockopt, fd, SOL_SOCKET, SO_RCVLOWAT, &low, &l) == 0 && IW_SYS(ioctl, fd, FIONREAD, &have) == 0 && have < low;
+	return IW_SYS(getsockopt, fd, SOL_SOCKET, SO_RCVLOWAT, &low, &l) == 0 && (uint64_t)iw_path(s)->inq(s, fd) < (uint64_t)low;
 }
 
 /* One reported entry put right. *mute: the kernel says something and TCP would say nothing; it would be repeated at once. */
@@ -64,13 +109,13 @@ static void correct(struct pollfd *p, bool *mute)
 	struct iw_stream *s;
 
 	if (kind == IW_FD_CONNECTING) {
-		kind = iw_connect_settle(p->fd);
+		kind = iw_connecting_settle(p->fd);
 		fresh = kind == IW_FD_STREAM;
 	}
 	if (kind != IW_FD_STREAM || !(s = iw_stream_of(p->fd)))
 		return;
 	if (fresh)
-		p->revents = iw_carrier_bits(p->fd, p->events);
+		p->revents = iw_path(s)->bits(s, p->fd, p->events);
 	*mute = p->revents != 0;
 	p->revents = (short)(iw_stream_fix_events(s, p->fd, p->revents) & asked);
 	if (below_lowat(s, p->fd, p->revents))
@@ -86,7 +131,7 @@ static int correct_all(const struct call *c, bool *muted)
 	for (nfds_t i = 0; i < c->n; i++) {
 		bool mute = false;
 
-		if (!c->p[i].revents)
+		if (!c->p[i].revents && !shut(&c->p[i]))
 			continue;
 		correct(&c->p[i], &mute);
 		found += c->p[i].revents != 0;
@@ -128,22 +173,31 @@ static int edge_of(const struct pollfd *p)
 	return ep;
 }
 
+static short bits_now(const struct pollfd *p)
+{
+	struct iw_stream *s = iw_fd_kind(p->fd) == IW_FD_STREAM ? iw_stream_of(p->fd) : NULL;
+
+	if (p->fd < 0)
+		return 0;
+	return s ? iw_path(s)->bits(s, p->fd, p->events) : iw_fd_bits(p->fd, p->events);
+}
+
 /* The entry of the caller as it stands now, and what to wait for instead when it is mute. */
 static int look(struct pollfd *mine, struct pollfd *p)
 {
 	bool mute = false;
 
-	p->revents = p->fd < 0 ? 0 : iw_carrier_bits(p->fd, p->events);
-	if (p->revents)
+	p->revents = bits_now(p);
+	if (p->revents || shut(p))
 		correct(p, &mute);
 	if (mute && mine->fd == p->fd) {
 		mine->fd = edge_of(p);
 		mine->events = POLLIN;
-		p->revents = iw_carrier_bits(p->fd, p->events);
+		p->revents = bits_now(p);
 		if (mine->fd < 0)	/* no descriptor left: better early than never */
 			return p->revents != 0;
 		/* what came meanwhile is no edge any more */
-		if (p->revents)
+		if (p->revents || shut(p))
 			correct(p, &mute);
 	}
 	return p->revents != 0;
@@ -159,10 +213,12 @@ static int wait_edges(const struct call *c, struct pollfd *v)
 		struct iw_sleepers z;
 
 		begin(c, &z);
-		rc = wait_once(c, v);
+		rc = wait_once(c, v, c->n + 1);
 		iw_sleepers_end(&z);
 		if (rc <= 0)
 			return rc;
+		if (v[c->n].revents)
+			iw_kick_seen(v[c->n].fd);
 		for (nfds_t i = 0; i < c->n; i++) {
 			if (v[i].revents && v[i].fd != c->p[i].fd)
 				drain(v[i].fd);
@@ -172,12 +228,30 @@ static int wait_edges(const struct call *c, struct pollfd *v)
 	return found;
 }
 
-/* The wait goes on with something else in the place of mute entries. */
-static __attribute__((noinline)) int wait_muted(const struct call *c)
+/* One wait, ended also by somebody's shutdown(): then no entry is reported and the answer is WOKEN. */
+#define WOKEN	(-2)
+static int wait_woken(const struct call *c, struct pollfd *v)
 {
-	struct pollfd some[COPY_MAX], *v = some;
-	size_t size = c->n * sizeof(*v);
-	int rc, err;
+	bool now = false;
+	int rc;
+
+	if (may_be_shut(c, &now) && now)
+		return WOKEN;
+	rc = wait_once(c, v, c->n + 1);
+	if (rc <= 0)
+		return rc;
+	for (nfds_t i = 0; i < c->n; i++)
+		c->p[i].revents = v[i].revents;
+	return v[c->n].revents && rc == 1 ? WOKEN : rc - !!v[c->n].revents;
+}
+
+/* Waits by a copy of the array, and one more entry that shutdown() kicks. */
+static __attribute__((noinline)) int wait_copy(const struct call *c, int (*wait)(const struct call *c, struct pollfd *v))
+{
+	struct pollfd some[COPY_MAX + 1], *v = some;
+	size_t size = (c->n + 1) * sizeof(*v);
+	int rc, err, watch;
+	bool now;
 
 	if (c->n > COPY_MAX) {
 		long r = IW_SYS(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -186,43 +260,70 @@ static __attribute__((noinline)) int wait_muted(const struct call *c)
 			return (int)iw_ret(-ENOMEM);
 		v = (void *)r;
 	}
-	memcpy(v, c->p, size);
-	rc = wait_edges(c, v);
+	memcpy(v, c->p, c->n * sizeof(*v));
+	watch = may_be_shut(c, &now) && iw_kick_may() ? iw_kick_watch() : -1;
+	v[c->n] = (struct pollfd){ .fd = watch, .events = POLLIN };
+	rc = wait(c, v);
 	err = errno;
 	for (nfds_t i = 0; i < c->n; i++)
 		if (v[i].fd >= 0 && v[i].fd != c->p[i].fd)
 			IW_SYS(close, v[i].fd);
+	if (watch >= 0)
+		IW_SYS(close, watch);
 	if (v != some)
 		IW_SYS(munmap, v, size);
 	errno = err;
 	return rc;
 }
 
+/* The kernel looks at the array first: it may not be one. */
+static int wait_room(const struct call *c, bool now)
+{
+	int rc = look_once(c);
+
+	if (rc || now || !c->d.end)
+		return rc ? rc : now ? WOKEN : 0;
+	return wait_copy(c, wait_woken);
+}
+
 static int poll_streams(const struct call *c)
 {
 	for (;;) {
 		struct iw_sleepers z;
-		bool muted = false;
+		bool muted = false, now;
 		int rc, found;
 
 		begin(c, &z);
-		rc = wait_once(c, c->p);
+		rc = may_be_shut(c, &now) && (now || iw_kick_may()) ? wait_room(c, now) : wait_once(c, c->p, c->n);
 		iw_sleepers_end(&z);
-		if (rc <= 0)
+		if (rc <= 0 && rc != WOKEN)
 			return rc;
 		found = correct_all(c, &muted);
 		if (found)
 			return found;
 		if (muted)
-			return wait_muted(c);
+			return wait_copy(c, wait_edges);	/* with something else in the place of mute entries */
 	}
+}
+
+int iw_poll_until(struct pollfd *p, nfds_t n, const struct iw_deadline *d, const sigset_t *mask, bool with_mask)
+{
+	struct call c = { .p = p, .n = n, .d = *d, .mask = mask, .with_mask = with_mask };
+
+	return poll_streams(&c);
+}
+
+/* The array is looked at before the kernel has seen it. */
+static bool unreadable(const struct pollfd *p, nfds_t n)
+{
+	return n > IW_FD_MAX || !iw_user_readable(p, n * sizeof(*p));
 }
 
 static int do_poll(struct pollfd *p, nfds_t n, int ms)
 {
 	struct call c = { .p = p, .n = n };
 
-	if (idle() || (uintptr_t)p < 4096)
+	if (idle() || unreadable(p, n))
 		return iw_real.poll(p, n, ms);
 	iw_deadline_ms(&c.d, ms);
 	return poll_streams(&c);
@@ -232,7 +333,7 @@ static int do_ppoll(struct pollfd *p, nfds_t n, const struct timespec *t, const 
 {
 	struct call c = { .p = p, .n = n, .mask = mask, .with_mask = true };
 
-	if (idle() || (uintptr_t)p < 4096 || !iw_deadline_ts(&c.d, t))
+	if (idle() || unreadable(p, n) || !iw_deadline_ts(&c.d, t))
 		return iw_real.ppoll(p, n, t, mask);
 	return poll_streams(&c);
 }

@@ -8,7 +8,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "conf.h"
+#include "daemon.h"
+#include "fdtab.h"
+#include "kinds.h"
+#include "lib.h"
+#include "lock.h"
+#include "proc.h"
+#include "sys.h"
+#include "tcp.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -25,10 +33,9 @@ static void child_reset(void)
 	if (mark)
 		atomic_store(mark, 1);
 	atomic_store(&iw_tab_lock.v, 0);
-	iw_policy_forked_child();
-	iw_ctl_forked_child();
-	iw_connect_forked_child();
-	iw_listeners_forked_child();
+	iw_conf_forked_child();
+	iw_daemon_forked_child();
+	iw_kinds_forked_child();
 }
 
 bool iw_in_vfork(void)
@@ -52,9 +59,8 @@ static void prepare(void)
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 
 	fork_sigs = sigs;
-	iw_connect_fork();
+	iw_kinds_fork();
 	atomic_fetch_add(&iw_forks, 1);
-	iw_tcp_note_fork();
 }
 
 static void parent(void)

@@ -2,16 +2,32 @@
 /* Descriptors that leave by SCM_RIGHTS: somebody else holds them too from now on. */
 #include <string.h>
 
-#include "core.h"
+#include "proto/reason.h"
+#include "connecting.h"
+#include "fdtab.h"
+#include "lib.h"
+#include "scm.h"
+#include "stream.h"
+#include "tcp.h"
+#include "user.h"
 
-void iw_rights_leaving_slow(const struct msghdr *m)
+static void passed_on(int fd)
 {
-	struct msghdr h = *m;
 	struct iw_stream *s;
 
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
+	if (iw_connecting_settle(fd) == IW_FD_CONNECTING || iw_fd_kind(fd) == IW_FD_TCP)
+		iw_tcp_plain(fd, IW_REASON_FD_SHARED);
+	s = iw_stream_of(fd);
+	if (s)
+		s->serial = UINT32_MAX;	/* our close is not the last one */
+}
+
+/* h: a header whose control messages can be read. */
+static void look(struct msghdr *h)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
 		const unsigned char *p = CMSG_DATA(c);
-		size_t left = h.msg_controllen - (size_t)((char *)c - (char *)h.msg_control);
+		size_t left = h->msg_controllen - (size_t)((char *)c - (char *)h->msg_control);
 
 		if (c->cmsg_len < sizeof(*c) || c->cmsg_len > left)
 			return;		/* the kernel refuses it: nothing leaves */
@@ -21,11 +37,27 @@ void iw_rights_leaving_slow(const struct msghdr *m)
 			int fd;
 
 			memcpy(&fd, p + i * sizeof(fd), sizeof(fd));
-			if (iw_connect_settle(fd) == IW_FD_CONNECTING || iw_fd_kind(fd) == IW_FD_TCP)
-				iw_tcp_plain(fd, IW_REASON_FD_SHARED);
-			s = iw_stream_of(fd);
-			if (s)
-				s->serial = UINT32_MAX;	/* our close is not the last one */
+			passed_on(fd);
 		}
 	}
+}
+
+void iw_rights_leaving(const struct msghdr *m)
+{
+	struct msghdr h;
+
+	if (iw_likely(!atomic_load_explicit(&iw_connecting, memory_order_relaxed)))
+		return;
+	if (!iw_copy_in(&h, m, sizeof(h)) && h.msg_controllen && iw_user_readable(h.msg_control, h.msg_controllen))
+		look(&h);
+}
+
+void iw_rights_left(const struct msghdr *m)
+{
+	struct msghdr h;
+
+	if (iw_likely(!m->msg_controllen || !m->msg_control))
+		return;
+	h = *m;
+	look(&h);
 }

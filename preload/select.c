@@ -1,153 +1,202 @@
 // SPDX-License-Identifier: MIT
-/*
- * select and pselect: a connect is settled before its completion is reported. Otherwise what a carrier shows in the three sets is what
- * TCP shows: POLLHUP counts as readable, and a stream that ended is readable on both.
- */
+/* select and pselect: by poll, when streams or connects under way are among the fds. */
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 
-#include "stream.h"
-#include "waiting.h"
+#include "connecting.h"
+#include "deadline.h"
+#include "fdtab.h"
+#include "lib.h"
+#include "listener.h"
+#include "poll.h"
+#include "real.h"
+#include "sys.h"
+#include "user.h"
 
-#define SETS_MAX 4096	/* fds; with more, connects in a set stay plain */
+#define SOME 256u	/* entries for which no memory is asked */
+
+#define IN	(POLLIN | POLLRDNORM | POLLRDBAND)
+#define OUT	(POLLOUT | POLLWRNORM | POLLWRBAND)
+/* What poll calls the three sets: asked for, and reported. */
+static const short asks[3] = { IN, OUT, POLLPRI };
+static const short means[3] = { IN | POLLHUP | POLLERR, OUT | POLLERR, POLLPRI };
 
 struct sets {
-	fd_set *set[3];		/* the caller's */
+	uint64_t *set[3];	/* the caller's */
 	int n;
-	size_t size;
-	uint64_t asked[3][SETS_MAX / 64];
+	size_t words;
 };
 
-static bool in(const void *set, int fd)
+/* The fds of word i that are in any of the sets. */
+static uint64_t any(const struct sets *v, size_t i)
 {
-	return set && ((const uint64_t *)set)[fd / 64] >> (fd % 64) & 1;
+	uint64_t bits = 0;
+
+	for (int k = 0; k < 3; k++)
+		bits |= v->set[k] ? v->set[k][i] : 0;
+	return i == v->words - 1 && v->n % 64 ? bits & ~(~0ull << (v->n % 64)) : bits;
 }
 
-static void put(void *set, int fd, bool on)
+static bool ours(const struct sets *v)
 {
-	uint64_t bit = 1ull << (fd % 64);
+	for (size_t i = 0; i < v->words; i++)
+		for (uint64_t bits = any(v, i); bits; bits &= bits - 1) {
+			enum iw_fd_kind kind = iw_fd_kind((int)(i * 64) + __builtin_ctzll(bits));
 
-	if (on)
-		((uint64_t *)set)[fd / 64] |= bit;
-	else
-		((uint64_t *)set)[fd / 64] &= ~bit;
-}
-
-static bool any(const struct sets *v, int fd)
-{
-	return in(v->set[0], fd) || in(v->set[1], fd) || in(v->set[2], fd);
-}
-
-/* false: more than we follow, the connects in it are plain TCP from now on. */
-static bool begin(struct sets *v, struct iw_sleepers *z)
-{
-	iw_sleepers_init(z);
-	for (int fd = 0; fd < v->n; fd++) {
-		if (iw_fd_kind(fd) != IW_FD_CONNECTING || !any(v, fd))
-			continue;
-		if (v->n > SETS_MAX)
-			iw_tcp_plain(fd, IW_REASON_SWAP_UNSAFE);
-		else
-			iw_sleepers_add(z, fd);
-	}
-	if (v->n > SETS_MAX)
-		return false;
-	v->size = ((size_t)v->n + 63) / 64 * 8;
-	for (int i = 0; i < 3; i++)
-		if (v->set[i])
-			memcpy(v->asked[i], v->set[i], v->size);
-	return true;
-}
-
-/* After the wait: the number of bits that stay set. */
-static int settle(struct sets *v, const struct iw_sleepers *z, int rc)
-{
-	static const short means[3] = { POLLIN | POLLRDNORM | POLLRDBAND | POLLHUP | POLLERR, POLLOUT | POLLWRNORM | POLLWRBAND | POLLERR, POLLPRI };
-
-	for (unsigned int i = 0; i < z->n; i++) {
-		int fd = z->fd[i];
-		short bits;
-
-		if (!any(v, fd) || iw_connect_settle(fd) != IW_FD_STREAM)
-			continue;
-		bits = iw_carrier_bits(fd, means[0] | means[1] | means[2]);
-		for (int k = 0; k < 3; k++) {
-			bool was = in(v->set[k], fd), is = v->set[k] && in(v->asked[k], fd) && (bits & means[k]);
-
-			if (was != is)
-				put(v->set[k], fd, is);
-			rc += is - was;
+			if (kind == IW_FD_STREAM || kind == IW_FD_CONNECTING)
+				return true;
 		}
-	}
-	return rc;
+	return false;
 }
 
-static void again(struct sets *v)
-{
-	for (int i = 0; i < 3; i++)
-		if (v->set[i])
-			memcpy(v->set[i], v->asked[i], v->size);
-}
-
-static bool pass(int n)
+/* false: the original it is, which also says of bad memory what there is to be said. */
+static bool take(struct sets *v, int n, fd_set *r, fd_set *w, fd_set *e)
 {
 	iw_waiting();
-	return !atomic_load_explicit(&iw_connecting, memory_order_relaxed) || n <= 0 || n > IW_FD_MAX;
+	if (!atomic_load_explicit(&iw_connecting, memory_order_relaxed) && !atomic_load_explicit(&iw_streams, memory_order_relaxed))
+		return false;
+	if (n <= 0 || n > IW_FD_MAX)
+		return false;
+	*v = (struct sets){ { (uint64_t *)r, (uint64_t *)w, (uint64_t *)e }, n, ((size_t)n + 63) / 64 };
+	for (int k = 0; k < 3; k++)
+		if (v->set[k] && !iw_user_writable(v->set[k], v->words * 8))
+			return false;
+	return ours(v);
 }
 
-static void take(struct sets *v, int n, fd_set *r, fd_set *w, fd_set *e)
+/* The array of what is asked. Returns the number of entries; p may be NULL. */
+static nfds_t to_poll(const struct sets *v, struct pollfd *p)
 {
-	v->set[0] = r;
-	v->set[1] = w;
-	v->set[2] = e;
-	v->n = n;
+	nfds_t n = 0;
+
+	for (size_t i = 0; i < v->words; i++)
+		for (uint64_t bits = any(v, i); bits; bits &= bits - 1, n++) {
+			uint64_t bit = bits & -bits;
+			short events = 0;
+
+			for (int k = 0; k < 3; k++)
+				events |= v->set[k] && (v->set[k][i] & bit) ? asks[k] : 0;
+			if (p)
+				p[n] = (struct pollfd){ .fd = (int)(i * 64) + __builtin_ctzll(bits), .events = events };
+		}
+	return n;
+}
+
+static bool reported(const struct pollfd *p, int k)
+{
+	return p->fd >= 0 && (p->events & asks[k]) && (p->revents & means[k]);
+}
+
+/* The number of bits. What poll alone reports, as a hang-up of one that is asked for room, is left out from now on. */
+static int count(struct pollfd *p, nfds_t n)
+{
+	int sum = 0;
+
+	for (nfds_t i = 0; i < n; i++) {
+		int bits = reported(&p[i], 0) + reported(&p[i], 1) + reported(&p[i], 2);
+
+		if (p[i].revents && !bits)
+			p[i].fd = -1;
+		sum += bits;
+	}
+	return sum;
+}
+
+static void from_poll(const struct sets *v, const struct pollfd *p, nfds_t n)
+{
+	for (int k = 0; k < 3; k++)
+		if (v->set[k])
+			memset(v->set[k], 0, v->words * 8);
+	for (nfds_t i = 0; i < n; i++)
+		for (int k = 0; k < 3; k++)
+			if (reported(&p[i], k))
+				v->set[k][p[i].fd / 64] |= 1ull << (p[i].fd % 64);
+}
+
+/* Descriptors that are not open: the kernel says EBADF, or has no table for numbers that high and does not look at them. */
+static int bad_fds(const struct sets *v, struct pollfd *p, nfds_t n)
+{
+	struct timeval zero = { 0, 0 };
+	bool bad = false;
+
+	for (nfds_t i = 0; i < n; i++)
+		bad |= p[i].revents & POLLNVAL;
+	if (bad && iw_real.select(v->n, (fd_set *)v->set[0], (fd_set *)v->set[1], (fd_set *)v->set[2], &zero) < 0)
+		return -1;
+	for (nfds_t i = 0; bad && i < n; i++)
+		if (p[i].revents & POLLNVAL)
+			p[i].fd = -1;
+	return 0;
+}
+
+/* Number of bits, or -1 with errno. */
+static int wait_poll(const struct sets *v, struct pollfd *p, nfds_t n, const struct iw_deadline *d, const sigset_t *mask, bool with_mask)
+{
+	int rc, bits = 0;
+
+	do {
+		rc = iw_poll_until(p, n, d, mask, with_mask);
+		if (rc < 0 || (rc && bad_fds(v, p, n) < 0))
+			return -1;
+		bits = count(p, n);
+	} while (rc && !bits);
+	from_poll(v, p, n);
+	return bits;
+}
+
+static int by_poll(const struct sets *v, const struct iw_deadline *d, const sigset_t *mask, bool with_mask)
+{
+	struct pollfd some[SOME], *p = some;
+	nfds_t n = to_poll(v, NULL);
+	size_t size = n * sizeof(*p);
+	int rc, err;
+
+	if (n > SOME) {
+		long r = IW_SYS(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (r < 0 && r > -4096)
+			return (int)iw_ret(-ENOMEM);
+		p = (void *)r;
+	}
+	to_poll(v, p);
+	rc = wait_poll(v, p, n, d, mask, with_mask);
+	err = errno;
+	if (p != some)
+		IW_SYS(munmap, p, size);
+	errno = err;
+	return rc;
 }
 
 IW_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 {
-	struct iw_sleepers z;
+	struct timespec ts = { 0, 0 };
+	struct iw_deadline d;
+	struct timeval tv;
 	struct sets v;
 	int rc;
 
-	if (pass(n))
+	if (!take(&v, n, r, w, e))
 		return iw_real.select(n, r, w, e, t);
-	take(&v, n, r, w, e);
-	for (;;) {
-		bool follow = begin(&v, &z);
-
-		rc = iw_real.select(n, r, w, e, t);	/* leaves in *t what is left of it */
-		iw_sleepers_end(&z);
-		if (rc <= 0 || !follow)
-			return rc;
-		rc = settle(&v, &z, rc);
-		if (rc)
-			return rc;
-		again(&v);
-	}
+	if (t && (iw_copy_in(&tv, t, sizeof(tv)) || tv.tv_sec < 0 || tv.tv_usec < 0))
+		return iw_real.select(n, r, w, e, t);
+	if (t)
+		ts = (struct timespec){ tv.tv_sec + tv.tv_usec / 1000000, tv.tv_usec % 1000000 * 1000 };
+	iw_deadline_ts(&d, t ? &ts : NULL);
+	rc = by_poll(&v, &d, NULL, false);
+	if (t && iw_deadline_left(&d, &ts))
+		*t = (struct timeval){ ts.tv_sec, ts.tv_nsec / 1000 };	/* as libc, which faults too where it cannot be written */
+	return rc;
 }
 
 IW_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *mask)
 {
+	struct timespec ts;
 	struct iw_deadline d;
-	struct iw_sleepers z;
-	struct timespec left;
 	struct sets v;
-	int rc;
 
-	if (pass(n) || !iw_deadline_ts(&d, t))
+	if (!take(&v, n, r, w, e) || (t && iw_copy_in(&ts, t, sizeof(ts))) || !iw_deadline_ts(&d, t ? &ts : NULL))
 		return iw_real.pselect(n, r, w, e, t, mask);
-	take(&v, n, r, w, e);
-	for (;;) {
-		bool follow = begin(&v, &z);
-
-		rc = iw_real.pselect(n, r, w, e, iw_deadline_left(&d, &left), mask);
-		iw_sleepers_end(&z);
-		if (rc <= 0 || !follow)
-			return rc;
-		rc = settle(&v, &z, rc);
-		if (rc)
-			return rc;
-		again(&v);
-	}
+	return by_poll(&v, &d, mask, true);
 }

@@ -2,7 +2,14 @@
 /* shutdown(): the carrier's own, remembered in the page, with ENOTCONN where TCP's connection is over. */
 #include <poll.h>
 
+#include "epoll.h"
+#include "kick.h"
+#include "lib.h"
+#include "lookup.h"
+#include "path.h"
+#include "real.h"
 #include "stream.h"
+#include "tcpstate.h"
 
 /*
  * SHUT_RD is the carrier's own too, so that blocked readers and every kind of waiter wake up as on TCP. A unix socket then refuses
@@ -20,16 +27,20 @@ static int stream_shutdown(struct iw_stream *s, int fd, int how)
 	}
 	if (!iw_stream_verify(fd, s))
 		return iw_real.shutdown(fd, how);
-	if (iw_tcp_eval(s, iw_carrier_bits(fd, 0)) & IW_TCP_CLOSE) {
+	if (iw_tcp_eval(s, iw_path(s)->bits(s, fd, 0)) & IW_TCP_CLOSE) {
 		errno = ENOTCONN;
 		return -1;
 	}
 	before = atomic_fetch_or(&me->shut, bits[how]);
-	if (iw_real.shutdown(fd, how) < 0) {
+	if (iw_path(s)->shutdown(s, fd, how) < 0) {
 		atomic_fetch_and(&me->shut, ~(bits[how] & ~before));
 		return -1;
 	}
 	iw_epoll_look_again(fd);
+	if (bits[how] & IW_SHUT_WR) {
+		iw_epoll_room(fd);
+		iw_kick();
+	}
 	return 0;
 }
 

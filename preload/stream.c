@@ -8,31 +8,35 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "core.h"
-
-#define CHUNK	1024u	/* streams per chunk */
-#define CHUNKS	256u
+#include "proto/ctlmsg.h"
+#include "proto/page.h"
+#include "connect.h"
+#include "daemon.h"
+#include "epoll.h"
+#include "fdtab.h"
+#include "kinds.h"
+#include "lock.h"
+#include "opts.h"
+#include "paths/carrier.h"
+#include "proc.h"
+#include "stream.h"
+#include "sys.h"
 
 struct chunk {
-	struct iw_stream s[CHUNK];
-	uint32_t next[CHUNK];		/* free list: index + 1 */
+	struct iw_stream s[IW_STREAMS_CHUNK];	/* first: is what iw_stream_chunks points to */
+	uint32_t next[IW_STREAMS_CHUNK];	/* free list: index + 1 */
 };
 
-static struct chunk *_Atomic chunks[CHUNKS];
-static uint8_t *pages[CHUNKS];
+struct iw_stream *_Atomic iw_stream_chunks[IW_STREAMS_CHUNKS];
+static uint8_t *pages[IW_STREAMS_CHUNKS];
 static size_t stride;			/* from page to page: the kernel's own may be larger than ours */
 static uint32_t nchunks, free_head;	/* under iw_tab_lock; free_head: index + 1 */
 
-struct iw_stream *iw_stream_at(uint32_t idx)
+static uint32_t *next_of(uint32_t idx)
 {
-	return idx < CHUNK * CHUNKS && chunks[idx / CHUNK] ? &chunks[idx / CHUNK]->s[idx % CHUNK] : NULL;
-}
+	struct chunk *c = (struct chunk *)iw_stream_chunks[idx / IW_STREAMS_CHUNK];
 
-struct iw_stream *iw_stream_of(int fd)
-{
-	uint32_t w = iw_word(fd);
-
-	return iw_word_kind(w) == IW_FD_STREAM ? iw_stream_at(iw_word_val(w)) : NULL;
+	return &c->next[idx % IW_STREAMS_CHUNK];
 }
 
 static void *map(void *at, size_t len, int prot, int flags, int fd)
@@ -48,21 +52,21 @@ static bool grow(void)
 	struct chunk *c;
 	uint8_t *p;
 
-	if (nchunks == CHUNKS)
+	if (nchunks == IW_STREAMS_CHUNKS)
 		return false;
 	stride = getauxval(AT_PAGESZ);
 	c = map(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-	p = map(NULL, CHUNK * stride, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	p = map(NULL, IW_STREAMS_CHUNK * stride, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!c || !p) {
 		if (c)
 			IW_SYS(munmap, c, sizeof(*c));
 		return false;
 	}
-	for (uint32_t i = 0; i < CHUNK; i++)
-		c->next[i] = i + 1 < CHUNK ? nchunks * CHUNK + i + 2 : 0;
+	for (uint32_t i = 0; i < IW_STREAMS_CHUNK; i++)
+		c->next[i] = i + 1 < IW_STREAMS_CHUNK ? nchunks * IW_STREAMS_CHUNK + i + 2 : 0;
 	pages[nchunks] = p;
-	chunks[nchunks] = c;
-	free_head = nchunks++ * CHUNK + 1;
+	iw_stream_chunks[nchunks] = c->s;
+	free_head = nchunks++ * IW_STREAMS_CHUNK + 1;
 	return true;
 }
 
@@ -73,7 +77,7 @@ static int slot_get(void)
 
 	if (free_head || grow()) {
 		idx = (int)free_head - 1;
-		free_head = chunks[idx / CHUNK]->next[idx % CHUNK];
+		free_head = *next_of(idx);
 	}
 	iw_unlock(&iw_tab_lock, sigs);
 	return idx;
@@ -81,7 +85,7 @@ static int slot_get(void)
 
 static void slot_put_locked(uint32_t idx)
 {
-	chunks[idx / CHUNK]->next[idx % CHUNK] = free_head;
+	*next_of(idx) = free_head;
 	free_head = idx + 1;
 }
 
@@ -95,25 +99,22 @@ static void slot_put(uint32_t idx)
 
 static uint8_t *slot_page(uint32_t idx)
 {
-	return pages[idx / CHUNK] + (size_t)(idx % CHUNK) * stride;
+	return pages[idx / IW_STREAMS_CHUNK] + (size_t)(idx % IW_STREAMS_CHUNK) * stride;
 }
 
 static uint32_t slot_of(const struct iw_stream *s)
 {
-	for (uint32_t i = 0; i < CHUNKS && chunks[i]; i++)
-		if (s >= chunks[i]->s && s < chunks[i]->s + CHUNK)
-			return i * CHUNK + (uint32_t)(s - chunks[i]->s);
+	struct iw_stream *c;
+
+	for (uint32_t i = 0; i < IW_STREAMS_CHUNKS && (c = iw_stream_chunks[i]); i++)
+		if (s >= c && s < c + IW_STREAMS_CHUNK)
+			return i * IW_STREAMS_CHUNK + (uint32_t)(s - c);
 	return 0;
 }
 
 uint32_t iw_stream_word(const struct iw_stream *s)
 {
 	return iw_word_make(IW_FD_STREAM, slot_of(s));
-}
-
-static bool page_good(const struct iw_page *p, const struct iw_ctl_stream *m)
-{
-	return p->magic == IW_PAGE_MAGIC && p->version == IW_PAGE_VERSION && p->stream_id == m->stream_id;
 }
 
 struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int carrier, uint64_t conn_id)
@@ -129,20 +130,23 @@ struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int 
 	if (idx < 0)
 		goto out;
 	p = map(slot_page((uint32_t)idx), IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, segment);
-	if (!p || !page_good(p, m)) {
+	if (!p) {	/* what stands in it is no matter: the client of a LOCAL stream has had it before us */
 		slot_put((uint32_t)idx);
 		goto out;
 	}
 	s = iw_stream_at((uint32_t)idx);
 	s->page = p;
-	memset(&s->page + 1, 0, sizeof(*s) - sizeof(s->page));	/* the slot's last stream may still have a reader */
-	s->flags = m->flags;
+	atomic_store(&s->path, &iw_carrier);
+	memset(&s->refs, 0, sizeof(*s) - offsetof(struct iw_stream, refs));	/* the slot's last stream may still have a reader */
+	atomic_store(&s->flags, m->flags);
 	s->end = m->end;
+	s->local = m->local;
+	s->peer = m->peer;
 	s->stream_id = m->stream_id;
 	s->conn_id = conn_id;
 	s->serial = atomic_load(&iw_forks);
 	s->ino = iw_fd_ino(carrier);
-	atomic_store(&s->ctl_gen, iw_ctl_gen());
+	atomic_store(&s->ctl_gen, iw_daemon_gen());
 	atomic_store(&s->refs, 1);
 out:
 	IW_SYS(close, segment);
@@ -162,7 +166,7 @@ static void mark_closed(struct iw_stream *s)
 {
 	struct iw_page_end *peer = &s->page->end[!s->end];
 
-	if (!(s->page->flags & IW_PAGE_LOCAL) || s->serial != atomic_load(&iw_forks))
+	if (!iw_stream_local(s) || s->serial != atomic_load(&iw_forks))
 		return;
 	if (atomic_load(&s->sopt) & IW_SOPT_LINGER0) {
 		atomic_store(&peer->close_errno, ECONNRESET);
@@ -192,12 +196,25 @@ void iw_stream_put(struct iw_stream *s, bool closing)
 		return;
 	if (closing) {
 		mark_closed(s);
-		if (s->ctl_gen == iw_ctl_gen())
-			iw_tell_id(IW_CTL_CLOSED, s->conn_id, 0, -1);
+		if (s->ctl_gen == iw_daemon_gen())
+			iw_daemon_tell_id(IW_CTL_CLOSED, s->conn_id, 0, -1);
 	}
 	idx = slot_of(s);
 	page_clear(idx);
 	slot_put(idx);
+}
+
+bool iw_stream_verify(int fd, struct iw_stream *s)
+{
+	uint32_t w = iw_word(fd);
+
+	if (iw_word_kind(w) == IW_FD_STREAM && iw_fd_ino(fd) == s->ino && iw_stream_of(fd) == s)
+		return true;
+	if (iw_in_vfork())
+		return false;
+	if (iw_word_kind(w) == IW_FD_STREAM && w == iw_stream_word(s))
+		iw_fd_forget(fd);
+	return false;
 }
 
 int iw_stream_own(struct iw_stream *s, int fd)
@@ -206,20 +223,38 @@ int iw_stream_own(struct iw_stream *s, int fd)
 	struct iw_ctl_stream r;
 	int fds[2], ret;
 
-	if (!iw_ctl_ready())
+	if (!iw_daemon_ready())
 		return -ENOTCONN;
-	if (atomic_load(&s->ctl_gen) == iw_ctl_gen())
+	if (atomic_load(&s->ctl_gen) == iw_daemon_gen())
 		return 0;
 	iw_ctl_init(&m, IW_CTL_OPEN, 0);
 	m.conn_id = s->conn_id;
 	m.fd = fd;
 	m.pad = 0;
-	ret = iw_rpc(&m, fd, &r, sizeof(r), fds);
+	ret = iw_daemon_ask(&m, fd, &r, sizeof(r), fds);
 	if (ret)
 		return ret;
-	iw_rpc_fds_close(fds);
+	iw_daemon_fds_close(fds);
 	if (r.result || r.stream_id != s->stream_id)
 		return -ENOTCONN;
-	atomic_store(&s->ctl_gen, iw_ctl_gen());
+	atomic_store(&s->ctl_gen, iw_daemon_gen());
 	return 0;
 }
+
+static void forget(int fd, uint32_t w)
+{
+	iw_reg_forget(fd);
+	iw_stream_put(iw_stream_at(iw_word_val(w)), true);
+}
+
+static uint32_t dup_stream(int fd, uint32_t w)
+{
+	iw_stream_get(iw_stream_at(iw_word_val(w)));
+	return w;
+}
+
+const struct iw_kind_ops iw_stream_ops = {
+	.forget = forget,
+	.dup = dup_stream,
+	.connect = iw_connect_stream,
+};

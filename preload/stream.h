@@ -1,23 +1,71 @@
 /* SPDX-License-Identifier: MIT */
-/* What a stream's TCP would be doing: shared by the parts that answer for it (data, options, names, poll). */
+/* Streams as this process knows them: their slots, and the page that is mapped with each. */
 #ifndef IW_PRELOAD_STREAM_H
 #define IW_PRELOAD_STREAM_H
 
-#include <string.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "priv.h"
+#include "proto/ctlmsg.h"
+#include "proto/page.h"
+#include "fdtab.h"
 
 #pragma GCC visibility push(hidden)
 
-/* Answer of iw_tcp_eval(). */
-#define IW_TCP_FIN	1u	/* FIN was received */
-#define IW_TCP_RST	2u	/* reset: state CLOSE */
-#define IW_TCP_ERR	4u	/* with RST: sk_err was not reported yet */
-#define IW_TCP_CLOSE	8u	/* state CLOSE: RST, or both FINs */
+struct iw_path_ops;
 
-static inline bool iw_stream_local(const struct iw_stream *s)
+/* Shared by all fds duplicated from one. Slots and their page address are never unmapped (a closed slot shows a zero page), so a
+ * racing reader cannot fault. */
+struct iw_stream {
+	struct iw_page *page;		/* these two first, and once set never NULL; see iw_stream_new() */
+	const struct iw_path_ops *_Atomic path;	/* what moves its octets; by iw_path() */
+	_Atomic uint32_t refs;
+	_Atomic uint32_t flags;		/* IW_PAGE_LOCAL, IW_PAGE_NEAR */
+	uint32_t end;			/* our iw_page.end */
+	struct iw_addr local, peer;	/* by the daemon's message: whoever has the other end of a LOCAL stream writes in the page */
+	uint64_t stream_id, conn_id;
+	_Atomic uint64_t tx_put;	/* octets this process wrote (threads may lose some): bounds SIOCOUTQ */
+	_Atomic uint32_t sopt;		/* options kept by the library, see opts.h */
+	_Atomic uint32_t connect_told;	/* 0: a second connect() after a non-blocking one still returns 0, then EISCONN */
+	uint32_t serial;		/* fork count when it was made: older than iw_forks means that others may hold it too */
+	uint64_t ino;			/* st_ino of the carrier, to recognise an fd that was closed behind our back */
+	_Atomic uint64_t ctl_gen;	/* control connection that knows this stream as ours; see iw_stream_own() */
+};
+
+/* Bits of iw_page_end.shut. On LOCAL streams the other end's library reads them. */
+#define IW_SHUT_RD	1u
+#define IW_SHUT_WR	2u
+#define IW_SHUT_CLOSED	4u	/* the last descriptor of this end is gone */
+#define IW_SHUT_RST	8u	/* LOCAL: wrote after the peer's close: TCP would have got a RST in CLOSE_WAIT */
+#define IW_SHUT_OOB	16u	/* LOCAL: MSG_OOB was used: POLLPRI, SIOCATMARK and SIGURG are the carrier's */
+
+/*
+ * Never taken back once it was seen. Of a stream that is not NEAR the daemon alone has the page, besides our own user; it says LOCAL of
+ * none of them.
+ */
+static inline bool iw_stream_local(struct iw_stream *s)
 {
-	return s->page->flags & IW_PAGE_LOCAL;
+	uint32_t flags = atomic_load_explicit(&s->flags, memory_order_relaxed);
+
+	if (!(flags & IW_PAGE_NEAR) || flags & IW_PAGE_LOCAL)
+		return flags & IW_PAGE_LOCAL;
+	if (!(s->page->flags & IW_PAGE_LOCAL))
+		return false;
+	atomic_fetch_or(&s->flags, IW_PAGE_LOCAL);
+	return true;
+}
+
+/* Another application may have the page, whatever stands in it. */
+static inline bool iw_stream_near(const struct iw_stream *s)
+{
+	return atomic_load_explicit(&s->flags, memory_order_relaxed) & IW_PAGE_NEAR;
+}
+
+static inline struct iw_page_end *iw_stream_end(struct iw_stream *s)
+{
+	return &s->page->end[s->end];
 }
 
 /* The other end of a LOCAL stream, as its library keeps it. */
@@ -26,102 +74,40 @@ static inline struct iw_page_end *iw_stream_other(struct iw_stream *s)
 	return &s->page->end[!s->end];
 }
 
-/* POLLERR and POLLHUP (and those of events) as the kernel has them for the carrier. */
-short iw_carrier_bits(int fd, short events);
-/* The state, from the carrier's POLLERR and POLLHUP and the page; records a reset that the carrier tells of. */
-unsigned int iw_tcp_eval(struct iw_stream *s, short bits);
-/* Take sk_err: the errno to report once, or 0. */
-int iw_tcp_take_error(struct iw_stream *s, unsigned int state);
+/* Takes over segment (closes it). NULL when the answer makes no sense or memory is short. refs = 1. */
+struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int carrier, uint64_t conn_id);
+void iw_stream_get(struct iw_stream *s);
+void iw_stream_put(struct iw_stream *s, bool closing);	/* closing: the last one tells the daemon and marks a reset */
+void iw_stream_put_locked(struct iw_stream *s);	/* never used: nothing is told */
+uint32_t iw_stream_word(const struct iw_stream *s);
 
-/* The same from the carrier's bits, taking the carrier's own error as well. */
-int iw_take_error(struct iw_stream *s, int fd, short bits);
+#define IW_STREAMS_CHUNK 1024u	/* streams per chunk */
+#define IW_STREAMS_CHUNKS 256u
+extern struct iw_stream *_Atomic iw_stream_chunks[IW_STREAMS_CHUNKS];
 
-/* The carrier gave EOF (n == 0) or ECONNRESET (n == -1): what TCP returns. */
-ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n);
-/* The carrier refused a send of len octets with EPIPE or ECONNRESET: what TCP returns; raises SIGPIPE where TCP does. */
-ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags);
-
-static inline int iw_fail(int err)
+/* idx: of a word that was set; its slot is never unmapped. */
+static inline struct iw_stream *iw_stream_at(uint32_t idx)
 {
-	errno = err;
-	return -1;
+	return &iw_stream_chunks[idx / IW_STREAMS_CHUNK % IW_STREAMS_CHUNKS][idx % IW_STREAMS_CHUNK];
 }
 
-static inline size_t iw_iov_total(const struct iovec *v, size_t n)
+/* The stream of an fd, or NULL. Valid while the fd is open in the caller's eyes. */
+static inline struct iw_stream *iw_stream_of(int fd)
 {
-	size_t sum = 0;
+	uint32_t w = iw_word(fd);
 
-	for (size_t i = 0; i < n; i++)
-		sum += v[i].iov_len;
-	return sum;
+	return iw_word_kind(w) == IW_FD_STREAM ? iw_stream_at(iw_word_val(w)) : NULL;
 }
-/* It took less than it was given. */
-void iw_tx_short(struct iw_stream *s, int fd);
 
 /*
- * Memory of the application where the kernel would answer EFAULT for a bad pointer. NULL, small numbers and kernel addresses are
- * caught; other bad ones fault, since a system call that could tell may be forbidden by a sandbox that kills. 0 or -EFAULT.
+ * Is fd really still the carrier of s? stdio, the resolver and raw system calls close fds behind our back, and the number may be a
+ * file by now. Ask this (one fstat) before a result is changed: before EOF becomes ECONNRESET, before an answer from the page.
+ * false: the entry was dropped, the fd is OTHER now; give the kernel's own answer.
  */
-static inline int iw_copy_in(void *dst, const void *user, size_t n)
-{
-	if (n && (intptr_t)user < 4096)
-		return -EFAULT;
-	if (n)
-		memcpy(dst, user, n);
-	return 0;
-}
-
-static inline int iw_copy_out(void *user, const void *src, size_t n)
-{
-	if (n && (intptr_t)user < 4096)
-		return -EFAULT;
-	if (n)
-		memcpy(user, src, n);
-	return 0;
-}
-
-/* The length that the application gives with its buffer. -1 with errno as the kernel has it. */
-static inline int iw_room_in(socklen_t *room, const socklen_t *len)
-{
-	if (iw_copy_in(room, len, sizeof(*room)))
-		return iw_fail(EFAULT);
-	return (int)*room < 0 ? iw_fail(EINVAL) : 0;
-}
-
-/* getsockopt and setsockopt of the TCP socket behind a stream, by the daemon. -1 with errno, as the originals. */
-int iw_opt_get(struct iw_stream *s, int fd, int level, int name, void *val, socklen_t *len);
-int iw_opt_set(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len);
-
-/*
- * The stream to use for a call that moves data. *s is NULL when the call goes to the original. -1 with EAGAIN while a non-blocking
- * connect is under way. sockcall: the call makes sense on sockets only, so an unknown fd may be looked at.
- */
-static inline int iw_data_stream(int fd, int flags, bool sockcall, struct iw_stream **s)
-{
-	int kind = sockcall ? iw_adopt(fd) : iw_fd_kind(fd);
-
-	*s = NULL;
-	if (__builtin_expect(kind != IW_FD_STREAM && kind != IW_FD_CONNECTING, 1))
-		return 0;
-	if (kind == IW_FD_CONNECTING) {
-		kind = iw_connect_data(fd, flags);
-		if (kind < 0)
-			return -1;
-	}
-	if (kind == IW_FD_STREAM)
-		*s = iw_stream_of(fd);
-	return 0;
-}
-
-/* The same for calls that only ask. telling: the answer may tell whether a connect has completed. */
-static inline struct iw_stream *iw_ask_stream(int fd, bool telling)
-{
-	enum iw_fd_kind kind = iw_adopt(fd);
-
-	if (kind == IW_FD_CONNECTING)
-		kind = telling ? iw_connect_settle(fd) : iw_connect_settle_seen(fd);
-	return kind == IW_FD_STREAM ? iw_stream_of(fd) : NULL;
-}
+bool iw_stream_verify(int fd, struct iw_stream *s);
+/* Make sure that this process's control connection knows s (after a fork or a daemon restart it does not): before GETSOCKOPT and
+ * SETSOCKOPT. 0 or -errno as iw_daemon_ask. */
+int iw_stream_own(struct iw_stream *s, int fd);
 
 #pragma GCC visibility pop
 #endif

@@ -3,14 +3,20 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "proto/page.h"
+#include "epoll.h"
+#include "lib.h"
+#include "path.h"
 #include "stream.h"
+#include "sys.h"
+#include "tcpstate.h"
 
-/* How much a send into a connection that the peer closed appears to take: TCP takes at least a segment before the RST comes. */
-#define LOST_MAX 65536u
+#define SEND_MAX	0x7ffff000u	/* the most that a call sends */
 
-short iw_carrier_bits(int fd, short events)
+short iw_fd_bits(int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };
 	struct timespec zero = { 0, 0 };
@@ -56,27 +62,28 @@ static unsigned int eval_remote(struct iw_page_end *me, short bits)
 }
 
 /*
- * Local: the kernel tells what happened to the other end. A RESET in the page counts once the other end is gone: SO_LINGER {1, 0}
- * records it in advance (opts.c).
+ * Local: the kernel tells what happened to the other end; its application, perhaps another user's, writes in the page what it likes. So
+ * what stands there says only of which kind an end is that the kernel tells of. A RESET counts once the other end is gone: SO_LINGER
+ * {1, 0} records it in advance (opts.c).
  */
 static unsigned int eval_local(struct iw_stream *s, short bits)
 {
 	struct iw_page_end *me = iw_stream_end(s), *other = iw_stream_other(s);
 	uint32_t shut = atomic_load(&me->shut), oshut = atomic_load(&other->shut);
-	bool fin = oshut & IW_SHUT_WR, wr = shut & IW_SHUT_WR;
+	bool fin = oshut & IW_SHUT_WR, wr = shut & IW_SHUT_WR, hup = bits & (POLLHUP | POLLERR);
 
-	if (wr && (oshut & IW_SHUT_WR))
+	if (hup && wr && (oshut & IW_SHUT_WR))
 		return IW_TCP_FIN | IW_TCP_CLOSE;
 	/* our own SHUT_RD together with one more shutdown hangs the carrier up as well */
 	if ((bits & POLLHUP) && ((oshut & IW_SHUT_CLOSED) || !((shut & IW_SHUT_RD) && (wr || (oshut & IW_SHUT_RD)))))
 		fin = true;
 	if (bits & POLLERR)
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
-	if ((bits & (POLLHUP | POLLERR)) && atomic_load(&me->close_state) == IW_CLOSE_RESET)
+	if (hup && atomic_load(&me->close_state) == IW_CLOSE_RESET)
 		return reset_state(me, oshut & IW_SHUT_WR);
-	if (shut & IW_SHUT_RST)
+	if (hup && (shut & IW_SHUT_RST))
 		return reset_state(me, true);
-	return (fin ? IW_TCP_FIN : 0) | (fin && wr ? IW_TCP_CLOSE : 0);
+	return (fin ? IW_TCP_FIN : 0) | (hup && fin && wr ? IW_TCP_CLOSE : 0);
 }
 
 unsigned int iw_tcp_eval(struct iw_stream *s, short bits)
@@ -84,17 +91,21 @@ unsigned int iw_tcp_eval(struct iw_stream *s, short bits)
 	return iw_stream_local(s) ? eval_local(s, bits) : eval_remote(iw_stream_end(s), bits);
 }
 
+/* What a reset gives: one that another application may have written is one that TCP gives within a host. */
+static int reset_errno(struct iw_stream *s)
+{
+	uint32_t err = atomic_load(&iw_stream_end(s)->close_errno);
+
+	if (iw_stream_near(s))
+		return err == ETIMEDOUT || err == ECONNABORTED ? (int)err : ECONNRESET;
+	return err && err < 4096 ? (int)err : ECONNRESET;
+}
+
 int iw_tcp_take_error(struct iw_stream *s, unsigned int state)
 {
-	struct iw_page_end *me = iw_stream_end(s);
-	int err;
-
-	if (!(state & IW_TCP_ERR) || atomic_exchange(&me->err_taken, 1))
+	if (!(state & IW_TCP_ERR) || atomic_exchange(&iw_stream_end(s)->err_taken, 1))
 		return 0;
-	if (state & IW_TCP_FIN)
-		return EPIPE;	/* a RST in CLOSE_WAIT */
-	err = (int)atomic_load(&me->close_errno);
-	return err > 0 && err < 4096 ? err : ECONNRESET;
+	return state & IW_TCP_FIN ? EPIPE : reset_errno(s);	/* EPIPE: a RST in CLOSE_WAIT */
 }
 
 int iw_take_error(struct iw_stream *s, int fd, short bits)
@@ -120,7 +131,7 @@ ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
 		errno = err;
 		return n;
 	}
-	st = iw_tcp_eval(s, n < 0 ? POLLERR | POLLHUP : iw_carrier_bits(fd, 0));
+	st = iw_tcp_eval(s, n < 0 ? POLLERR | POLLHUP : iw_path(s)->bits(s, fd, 0));
 	if (!st && !iw_stream_local(s) && !(atomic_load(&me->shut) & IW_SHUT_RD)) {
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
 		st = iw_tcp_eval(s, 0);
@@ -140,15 +151,15 @@ static void raise_sigpipe(int fd)
 }
 
 /*
- * The other end of a local stream takes no more. TCP notices by the RST that its first octets cause, so one send still succeeds;
- * after a mere SHUT_RD of the peer all of them do, and nobody reads them.
+ * The other end of a local stream takes no more. TCP notices by the RST that its first octets cause, so one send still succeeds as a
+ * whole; after a mere SHUT_RD of the peer all of them do, and nobody reads them.
  */
 static ssize_t send_lost(struct iw_stream *s, int fd, unsigned int st, size_t len)
 {
 	struct iw_page_end *other = iw_stream_other(s);
 
-	if (len > LOST_MAX)
-		len = LOST_MAX;
+	if (len > SEND_MAX)
+		len = SEND_MAX;
 	if ((st & IW_TCP_FIN) && len) {
 		atomic_fetch_or(&iw_stream_end(s)->shut, IW_SHUT_RST);
 		record_reset(other, IW_CLOSE_OPEN, ECONNRESET);	/* data for one that did SHUT_RDWR */
@@ -168,7 +179,7 @@ ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags)
 
 	if (!iw_stream_verify(fd, s))
 		return iw_fail(err);
-	bits = iw_carrier_bits(fd, 0);
+	bits = iw_path(s)->bits(s, fd, 0);
 	if (bits & POLLERR) {
 		int e;
 		socklen_t l = sizeof(e);
@@ -196,12 +207,17 @@ ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags)
 /*
  * A local send was cut short. When the other end went away meanwhile, the kernel has spent the error on this call; TCP keeps it for
  * the next one. (Should the other end have read everything and closed cleanly after a merely full buffer, the rest of this
- * message gets the same answer a moment later.)
+ * message gets the same answer a moment later.) When it only reads no more, the rest is lost like all that follows.
  */
-void iw_tx_short(struct iw_stream *s, int fd)
+ssize_t iw_tx_short(struct iw_stream *s, int fd, ssize_t n, size_t len)
 {
-	if (iw_stream_local(s) && !(atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR) && (iw_carrier_bits(fd, 0) & POLLHUP))
+	if (!iw_stream_local(s) || (atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR))
+		return n;
+	if (iw_path(s)->bits(s, fd, 0) & POLLHUP)
 		record_reset(iw_stream_end(s), IW_CLOSE_OPEN, ECONNRESET);
+	else if (atomic_load(&iw_stream_other(s)->shut) & IW_SHUT_RD)
+		return (ssize_t)(len < SEND_MAX ? len : SEND_MAX);
+	return n;
 }
 
 /* On a local stream with urgent data the carrier says POLLIN for the urgent octet alone; TCP does not. */
@@ -209,8 +225,8 @@ static bool only_urgent(int fd)
 {
 	int inq = 0, mark = 0;
 
-	return IW_SYS(ioctl, fd, 0x541b /* FIONREAD */, &inq) == 0 && inq == 1 &&
-	       IW_SYS(ioctl, fd, 0x8905 /* SIOCATMARK */, &mark) == 0 && mark;
+	return IW_SYS(ioctl, fd, FIONREAD, &inq) == 0 && inq == 1 &&
+	       IW_SYS(ioctl, fd, SIOCATMARK, &mark) == 0 && mark;
 }
 
 short iw_stream_fix_events(struct iw_stream *s, int fd, short ev)
@@ -220,10 +236,12 @@ short iw_stream_fix_events(struct iw_stream *s, int fd, short ev)
 	unsigned int st;
 
 	ev &= ~(POLLWRBAND | POLLRDBAND);
+	if (atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR)
+		ev |= POLLOUT | POLLWRNORM;	/* the carrier may be full */
 	if ((ev & POLLPRI) && (ev & in) && !(ev & (POLLHUP | POLLRDHUP)) && only_urgent(fd))
 		ev &= ~in;
 	/* a recorded reset is one before the daemon has closed its end: it delivers what came before */
-	if (!(ev & (POLLHUP | POLLERR)) && (local || atomic_load(&iw_stream_end(s)->close_state) != IW_CLOSE_RESET))
+	if (!(ev & (POLLHUP | POLLERR)) && (local || iw_stream_near(s) || atomic_load(&iw_stream_end(s)->close_state) != IW_CLOSE_RESET))
 		return ev;
 	if (!iw_stream_verify(fd, s))
 		return ev;

@@ -74,10 +74,8 @@ void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
 
 static int check_addr(const struct iw_addr *a)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
 	if (a->family == AF_INET)
-		return memcmp(a->ip, mapped, sizeof(mapped)) ? -EPROTO : 0;
+		return iw_ip_v4(a->ip) ? 0 : -EPROTO;
 	return a->family == AF_INET6 ? 0 : -EPROTO;
 }
 
@@ -95,14 +93,14 @@ static int check_conn(const struct iw_ctl_conn *m)
 		return -EPROTO;
 	if (m->h.type != IW_CTL_PLAIN)
 		return m->reason ? -EPROTO : 0;
-	if (m->reason == IW_REASON_ACCELERATED || m->reason >= IW_REASON_MAX)
+	if (m->reason == IW_REASON_ACCELERATED || m->reason > IW_REASON_OTHER)
 		return -EPROTO;
 	return check_name(&m->local) || check_name(&m->peer) ? -EPROTO : 0;
 }
 
 static int check_result(int32_t result, uint32_t reason)
 {
-	if (result < 0 || result > 1 || reason >= IW_REASON_MAX)
+	if (result < 0 || result > 1 || reason > IW_REASON_OTHER)
 		return -EPROTO;
 	return 0;
 }
@@ -111,11 +109,13 @@ static int check_stream(const struct iw_ctl_stream *m)
 {
 	if (check_result(m->result, m->reason))
 		return -EPROTO;
-	if (m->end > 1 || m->flags & ~(uint32_t)IW_PAGE_LOCAL)
+	if (m->end > 1 || m->flags & ~(uint32_t)(IW_PAGE_LOCAL | IW_PAGE_NEAR))
 		return -EPROTO;
-	if (!m->result && (!m->stream_id || m->size < IW_PAGE_SIZE))
+	if (m->result)
+		return 0;
+	if (!m->stream_id || m->size < IW_PAGE_SIZE)
 		return -EPROTO;
-	return 0;
+	return check_addr(&m->local) || check_addr(&m->peer) ? -EPROTO : 0;
 }
 
 static int check_opt(const struct iw_ctl_opt *m)
@@ -141,7 +141,7 @@ static int check_body(const void *msg)
 	case IW_CTL_PLAIN:
 		return check_conn(msg);
 	case IW_CTL_ABANDON:
-		return ((const struct iw_ctl_id *)msg)->reason < IW_REASON_MAX ? 0 : -EPROTO;
+		return ((const struct iw_ctl_id *)msg)->reason <= IW_REASON_OTHER ? 0 : -EPROTO;
 	case IW_CTL_INTENT:
 	case IW_CTL_INTENT_END:
 		return ((const struct iw_ctl_id *)msg)->id < IW_INTENTS ? 0 : -EPROTO;
@@ -152,7 +152,7 @@ static int check_body(const void *msg)
 	case IW_CTL_HELLO_ACK: {
 		int32_t result = ((const struct iw_ctl_hello_ack *)msg)->result;
 
-		return result >= 0 && result < IW_REASON_MAX ? 0 : -EPROTO;
+		return result >= 0 && result <= IW_REASON_OTHER ? 0 : -EPROTO;
 	}
 	case IW_CTL_ACK:
 		return check_result(((const struct iw_ctl_ack *)msg)->result, ((const struct iw_ctl_ack *)msg)->reason);

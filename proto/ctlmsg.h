@@ -17,7 +17,7 @@
 #include "page.h"
 
 #define IW_CTL_MAGIC	0x49574331u	/* "IWC1" */
-#define IW_CTL_VERSION	2
+#define IW_CTL_VERSION	3
 #define IW_CTL_MAX	512u		/* octets of the longest message */
 #define IW_CTL_SOCK	"ctl.sock"
 
@@ -63,7 +63,6 @@ struct iw_ctl_hello_ack {
 	struct iw_ctl_hdr h;
 	int32_t result;		/* 0, or a reason: VERSION, QUOTA, DISABLED: everything of this process is plain */
 	uint32_t answer_ms;	/* the longest an answer takes (default 20); a library waits this long + 1 s before it drops the connection */
-	uint64_t generation;
 };
 
 /* conn_id is chosen by the library, unique within its process; it names the connection in CLOSED. */
@@ -113,7 +112,8 @@ struct iw_ctl_stream {
 	uint64_t stream_id;
 	uint64_t size;		/* of the segment */
 	uint32_t end;		/* which iw_page.end is this one: 0 or 1 */
-	uint32_t flags;		/* IW_PAGE_LOCAL */
+	uint32_t flags;		/* IW_PAGE_LOCAL, IW_PAGE_NEAR */
+	struct iw_addr local, peer;	/* of this end, as its TCP socket has them */
 };
 
 #define IW_CTL_OPTMAX	256u

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "be.h"
+
 #define RS_MAGIC	0x5253544du	/* "RSTM" */
 #define RS_RING_MIN	(64u << 10)
 #define RS_RING_MAX	(64u << 20)
@@ -12,39 +14,6 @@
 #define RS_BUF_MIN	64u
 #define RS_REJECT_LEN	10u
 #define MASK48		0xffffffffffffull
-
-static void put16(uint8_t *p, uint16_t v)
-{
-	p[0] = v >> 8;
-	p[1] = v & 0xff;
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-	put16(p, v >> 16);
-	put16(p + 2, v & 0xffff);
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-	put32(p, v >> 32);
-	put32(p + 4, v & 0xffffffff);
-}
-
-static uint16_t get16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)get16(p) << 16 | get16(p + 2);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-	return (uint64_t)get32(p) << 32 | get32(p + 4);
-}
 
 /* ---- control words ---- */
 
@@ -63,13 +32,13 @@ static const uint8_t cw_flags[] = {
 
 void iw_cw_encode(const struct iw_cw *cw, uint8_t out[8])
 {
-	put64(out, (uint64_t)(cw->type & 15) << 60 | (uint64_t)(cw->flags & 15) << 56 | (uint64_t)cw->credits << 48 |
+	iw_put64(out, (uint64_t)(cw->type & 15) << 60 | (uint64_t)(cw->flags & 15) << 56 | (uint64_t)cw->credits << 48 |
 	      (cw->value & MASK48));
 }
 
 int iw_cw_decode(struct iw_cw *cw, const uint8_t in[8])
 {
-	uint64_t w = get64(in);
+	uint64_t w = iw_get64(in);
 
 	cw->type = w >> 60;
 	cw->flags = w >> 56 & 15;
@@ -82,26 +51,26 @@ int iw_cw_decode(struct iw_cw *cw, const uint8_t in[8])
 
 void iw_cw_encode_srcavail(const struct iw_cw_srcavail *sa, uint8_t out[IW_CW_SRCAVAIL_LEN])
 {
-	put32(out, sa->stag);
-	put64(out + 4, sa->to);
-	put64(out + 12, sa->len);
+	iw_put32(out, sa->stag);
+	iw_put64(out + 4, sa->to);
+	iw_put64(out + 12, sa->len);
 }
 
 void iw_cw_decode_srcavail(struct iw_cw_srcavail *sa, const uint8_t in[IW_CW_SRCAVAIL_LEN])
 {
-	sa->stag = get32(in);
-	sa->to = get64(in + 4);
-	sa->len = get64(in + 12);
+	sa->stag = iw_get32(in);
+	sa->to = iw_get64(in + 4);
+	sa->len = iw_get64(in + 12);
 }
 
 void iw_cw_encode_rddone(uint64_t octets, uint8_t out[IW_CW_RDDONE_LEN])
 {
-	put64(out, octets);
+	iw_put64(out, octets);
 }
 
 uint64_t iw_cw_decode_rddone(const uint8_t in[IW_CW_RDDONE_LEN])
 {
-	return get64(in);
+	return iw_get64(in);
 }
 
 /* ---- private data ---- */
@@ -109,31 +78,29 @@ uint64_t iw_cw_decode_rddone(const uint8_t in[IW_CW_RDDONE_LEN])
 /* The family is not on the wire: an IPv4-mapped address is taken as AF_INET. */
 static void get_addr(struct iw_addr *a, const uint8_t *ip, const uint8_t *port)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
 	memset(a, 0, sizeof(*a));
 	memcpy(a->ip, ip, 16);
-	a->port = get16(port);
-	a->family = memcmp(ip, mapped, sizeof(mapped)) ? AF_INET6 : AF_INET;
+	a->port = iw_get16(port);
+	a->family = iw_ip_family(ip);
 }
 
 void iw_rs_pd_encode(const struct iw_rs_pd *pd, uint8_t out[IW_RS_PD_LEN])
 {
 	memset(out, 0, IW_RS_PD_LEN);
-	put32(out, RS_MAGIC);
+	iw_put32(out, RS_MAGIC);
 	out[4] = pd->ver_lo;
 	out[5] = pd->ver_hi;
-	put16(out + 6, pd->caps);
-	put32(out + 8, pd->ring_stag);
-	put64(out + 12, pd->ring_to);
-	put32(out + 20, pd->ring_len);
-	put16(out + 24, pd->bufs);
-	put16(out + 26, pd->buf_size);
-	put16(out + 28, pd->srcavail_max);
-	put16(out + 30, pd->dst.port);
+	iw_put16(out + 6, pd->caps);
+	iw_put32(out + 8, pd->ring_stag);
+	iw_put64(out + 12, pd->ring_to);
+	iw_put32(out + 20, pd->ring_len);
+	iw_put16(out + 24, pd->bufs);
+	iw_put16(out + 26, pd->buf_size);
+	iw_put16(out + 28, pd->srcavail_max);
+	iw_put16(out + 30, pd->dst.port);
 	memcpy(out + 32, pd->dst.ip, 16);
 	memcpy(out + 48, pd->src.ip, 16);
-	put16(out + 64, pd->src.port);
+	iw_put16(out + 64, pd->src.port);
 }
 
 static int check_pd(const struct iw_rs_pd *pd)
@@ -152,7 +119,7 @@ static int check_pd(const struct iw_rs_pd *pd)
 int iw_rs_pd_decode(struct iw_rs_pd *pd, const uint8_t *in, size_t len)
 {
 	memset(pd, 0, sizeof(*pd));
-	if (len < 6 || get32(in) != RS_MAGIC)
+	if (len < 6 || iw_get32(in) != RS_MAGIC)
 		return -EPROTO;
 	pd->ver_lo = in[4];
 	pd->ver_hi = in[5];
@@ -163,13 +130,13 @@ int iw_rs_pd_decode(struct iw_rs_pd *pd, const uint8_t *in, size_t len)
 		return -EPROTONOSUPPORT;
 	if (len < IW_RS_PD_LEN)
 		return -EPROTO;
-	pd->caps = get16(in + 6);
-	pd->ring_stag = get32(in + 8);
-	pd->ring_to = get64(in + 12);
-	pd->ring_len = get32(in + 20);
-	pd->bufs = get16(in + 24);
-	pd->buf_size = get16(in + 26);
-	pd->srcavail_max = get16(in + 28);
+	pd->caps = iw_get16(in + 6);
+	pd->ring_stag = iw_get32(in + 8);
+	pd->ring_to = iw_get64(in + 12);
+	pd->ring_len = iw_get32(in + 20);
+	pd->bufs = iw_get16(in + 24);
+	pd->buf_size = iw_get16(in + 26);
+	pd->srcavail_max = iw_get16(in + 28);
 	get_addr(&pd->dst, in + 32, in + 30);
 	get_addr(&pd->src, in + 48, in + 64);
 	return check_pd(pd);
@@ -177,10 +144,10 @@ int iw_rs_pd_decode(struct iw_rs_pd *pd, const uint8_t *in, size_t len)
 
 size_t iw_rs_reject_encode(enum iw_rs_reject why, uint8_t *out)
 {
-	put32(out, RS_MAGIC);
+	iw_put32(out, RS_MAGIC);
 	out[4] = IW_RS_VERSION;
 	out[5] = IW_RS_VERSION;
-	put32(out + 6, why);
+	iw_put32(out + 6, why);
 	return RS_REJECT_LEN;
 }
 
@@ -188,9 +155,9 @@ int iw_rs_reject_decode(const uint8_t *in, size_t len)
 {
 	uint32_t why;
 
-	if (len < RS_REJECT_LEN || get32(in) != RS_MAGIC)
+	if (len < RS_REJECT_LEN || iw_get32(in) != RS_MAGIC)
 		return -EPROTO;
-	why = get32(in + 6);
+	why = iw_get32(in + 6);
 	if (why < IW_RS_REJ_NO_LISTENER || why > IW_RS_REJ_RESOURCES)
 		return -EPROTO;
 	return (int)why;

@@ -7,19 +7,11 @@
 #define IW_PROTO_PAGE_H
 
 #include <assert.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* An address as it stands in messages and shared memory: IPv4 is kept as IPv4-mapped IPv6 in `ip`. */
-struct iw_addr {
-	uint8_t ip[16];
-	uint32_t scope_id;	/* host order, IPv6 link-local only */
-	uint16_t port;		/* host order */
-	uint16_t family;	/* AF_INET or AF_INET6 as the application's socket has it (v4-mapped stays AF_INET6) */
-};
-static_assert(sizeof(struct iw_addr) == 24, "iw_addr");
+#include "addr.h"
 
 /* ---- the segment of a stream: one sealed memfd, mapped by the daemon and by each process that uses the stream ----
  *
@@ -32,8 +24,9 @@ static_assert(sizeof(struct iw_addr) == 24, "iw_addr");
 #define IW_PAGE_SIZE	4096u
 #define IW_PAGE_RINGS	8192u		/* offset of the first ring */
 
-/* iw_page.flags */
+/* iw_page.flags, iw_ctl_stream.flags */
 #define IW_PAGE_LOCAL	0x0001		/* both ends are processes of this host: the carrier joins them directly */
+#define IW_PAGE_NEAR	0x0002		/* in messages only: LOCAL, or may become so; before that the page is the daemon's and ours alone */
 
 /* How the stream of bytes towards this end stands; written by the daemon (by the other end's library when LOCAL). */
 enum iw_close_state {
@@ -45,15 +38,15 @@ enum iw_close_state {
 /* One end of the stream, as its application sees it. Remote streams use end[0] only; LOCAL ones have the
  * connecting side in end[0] and the accepting side in end[1]. */
 struct iw_page_end {
-	struct iw_addr local, peer;
+	uint8_t names[48];		/* not used: names come by messages, the other end of a LOCAL stream can write here */
 	_Atomic uint32_t close_state;	/* enum iw_close_state */
 	_Atomic uint32_t close_errno;	/* with RESET: ECONNRESET, ETIMEDOUT, ... */
 	_Atomic uint32_t err_taken;	/* library: 1 when the error was reported once (sk_err semantics) */
-	_Atomic uint32_t shut;		/* library: 1 = SHUT_RD was done, 2 = SHUT_WR was done, 4 = closed; more in preload/priv.h */
+	_Atomic uint32_t shut;		/* library: 1 = SHUT_RD was done, 2 = SHUT_WR was done, 4 = closed; more in preload/stream.h */
 	_Atomic uint64_t tx_taken;	/* octets the daemon took from the carrier */
 	_Atomic uint64_t tx_acked;	/* octets the peer has acknowledged (SIOCOUTQ) */
 	_Atomic uint64_t rx_given;	/* octets put into the carrier towards the application */
-	_Atomic uint32_t opts;		/* library: options it keeps itself, see preload/opts.c */
+	_Atomic uint32_t opts;		/* library: options it keeps itself, see preload/opts.h */
 	_Atomic uint32_t notsent_lowat;	/* library: TCP_NOTSENT_LOWAT */
 	uint8_t reserved[32];
 };
@@ -66,14 +59,13 @@ struct iw_page {
 	uint64_t stream_id;		/* unique while the daemon lives, never 0 */
 	uint64_t size;			/* octets of the whole segment */
 	uint32_t tx_len, rx_len;	/* ring sizes, powers of two */
-	uint64_t generation;		/* of the daemon that made it (random) */
-	uint8_t reserved[88];
+	uint8_t reserved[96];
 	struct iw_page_end end[2];
 };
 static_assert(offsetof(struct iw_page, end) == 128, "iw_page");
 static_assert(sizeof(struct iw_page) <= IW_PAGE_SIZE, "iw_page");
 
-/* One ring direction (design 5): producer's and consumer's fields on lines of their own. Reserved until rings come. */
+/* One ring direction: producer's and consumer's fields on lines of their own. Reserved until rings come. */
 struct iw_dir {
 	_Alignas(64) _Atomic uint64_t head;
 	_Atomic uint64_t seg_s, seg_e;
@@ -130,24 +122,10 @@ static_assert(sizeof(struct iw_peer_slot) == 64, "iw_peer_slot");
 
 struct iw_peers {
 	uint32_t magic, version;
-	uint64_t generation;		/* of the daemon (random) */
+	uint8_t reserved[8];
 	_Atomic uint32_t dead;		/* the daemon says good-bye: everything new is plain */
 	uint8_t pad[44];
 	struct iw_peer_slot slot[IW_PEERS_SLOTS];
 };
-
-/* FNV-1a over the 16 address octets and, when port != 0, the port (host order, low octet first). */
-static inline uint32_t iw_addr_hash(const uint8_t ip[16], uint16_t port)
-{
-	uint32_t h = 2166136261u;
-
-	for (int i = 0; i < 16; i++)
-		h = (h ^ ip[i]) * 16777619u;
-	if (port) {
-		h = (h ^ (port & 0xff)) * 16777619u;
-		h = (h ^ (port >> 8)) * 16777619u;
-	}
-	return h;
-}
 
 #endif

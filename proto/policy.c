@@ -98,8 +98,7 @@ static const char *parse_ip(struct iw_policy_rule *r, const char *text)
 
 	if (inet_pton(AF_INET, text, &v4) == 1) {
 		r->v4 = true;
-		r->ip[10] = r->ip[11] = 0xff;
-		memcpy(r->ip + 12, &v4, 4);
+		iw_ip_from_v4(r->ip, &v4);
 		return NULL;
 	}
 	return inet_pton(AF_INET6, text, r->ip) == 1 ? NULL : bad_address;
@@ -224,14 +223,8 @@ static bool glob(const char *pat, const char *s)
 
 static bool address_in(const struct iw_policy_rule *r, const struct iw_addr *a)
 {
-	unsigned int bytes = r->prefix / 8, bits = r->prefix % 8;
-
-	if (!r->any) {
-		if (memcmp(r->ip, a->ip, bytes))
-			return false;
-		if (bits && ((r->ip[bytes] ^ a->ip[bytes]) & (0xff00 >> bits) & 0xff))
-			return false;
-	}
+	if (!r->any && !iw_prefix_has(r->ip, r->prefix, a->ip))
+		return false;
 	if (!r->nports)
 		return true;
 	for (unsigned int i = 0; i < r->nports; i++)

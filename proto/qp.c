@@ -26,7 +26,7 @@ void iw_qp_init(struct iw_qp *qp)
 static bool param_ok(const struct iw_qp_param *p)
 {
 	return p->mulpdu >= IW_MULPDU_MIN && p->mulpdu <= IW_MULPDU_MAX && p->ird <= IW_QP_IRD && p->ord <= IW_QP_ORD &&
-	       p->rtr <= 3 && (p->initiator || !p->rtr) && p->recv_min >= RECV_MIN;
+	       p->rtr <= IW_RTR_SEND && (p->initiator || !p->rtr) && p->recv_min >= RECV_MIN;
 }
 
 int iw_qp_start(struct iw_qp *qp, const struct iw_qp_param *p)

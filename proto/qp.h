@@ -11,72 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wr.h"
+
 #define IW_QP_VERSION	1
-#define IW_QP_SQ	256u	/* send queue entries, power of two */
-#define IW_QP_RQ	256u	/* receive queue entries, power of two */
-#define IW_QP_IRD	32u	/* inbound Reads + Atomics, at most */
-#define IW_QP_ORD	32u	/* outbound Reads + Atomics, at most */
-#define IW_QP_SGE	4u
 #define IW_FPDU_MAX	(2u + 65535u + 3u + 4u)	/* one FPDU without Markers */
 #define IW_FPDU_MAX_MARKERS (IW_FPDU_MAX + 4u * (IW_FPDU_MAX / 508u + 2u))
-
-enum iw_wr_op {
-	IW_WR_SEND,
-	IW_WR_WRITE,
-	IW_WR_READ,
-	IW_WR_IMM,		/* Immediate Data: imm[8] */
-	IW_WR_FETCHADD,
-	IW_WR_CMPSWAP,
-	IW_WR_RECV,		/* in completions only */
-};
-
-#define IW_WR_SE	1u	/* solicited event: Send, Imm */
-#define IW_WR_INVALIDATE 2u	/* Send with Invalidate of inv_stag */
-#define IW_WR_FENCE	4u	/* wait until all earlier Reads and Atomics of this QP have completed */
-#define IW_WR_INLINE	8u	/* Send: the payload starts with inl[0..inl_len), copied when posted; sge[0..nsge) follow (nsge may be 0) */
-#define IW_WR_QUIET	16u	/* no completion on success */
-
-#define IW_WR_INLINE_MAX 64u
-
-struct iw_sge {			/* local memory, named like remote memory: by STag and Tagged Offset */
-	uint64_t to;
-	uint32_t stag;
-	uint32_t len;
-};
-
-struct iw_wr {
-	uint64_t wr_id;
-	uint8_t op, flags, nsge, inl_len;
-	uint32_t inv_stag;
-	uint32_t rstag;			/* Write: Data Sink; Read, Atomic: Data Source */
-	uint64_t rto;
-	struct iw_sge sge[IW_QP_SGE];	/* Send, Write: gather. Read: exactly one, the sink. Recv: exactly one. */
-	uint8_t imm[8];
-	uint64_t add_swap, add_swap_mask, compare, compare_mask;	/* Atomics, host order */
-	uint8_t inl[IW_WR_INLINE_MAX];
-};
-
-enum iw_wc_status {
-	IW_WC_OK = 0,
-	IW_WC_FLUSH,		/* the QP left the RTS state before it was done */
-	IW_WC_LOC_PROT,		/* local STag, right or bounds. Ends the stream with Terminate 0/0/00: what follows in the queue may
-				 * build on it (RDMAP-7.1-02). Nothing went out, unless it was revoked half way */
-	IW_WC_LOC_LEN,
-	IW_WC_REM_ERR,		/* Read, Atomic: the one the peer's Terminate quotes; see the QP's term fields. All others: FLUSH */
-};
-
-struct iw_cqe {			/* a completion */
-	uint64_t wr_id;
-	uint8_t op;		/* enum iw_wr_op; IW_WR_RECV for receives */
-	uint8_t status;		/* enum iw_wc_status */
-	uint8_t se;		/* receive: solicited event */
-	uint8_t has_imm;	/* receive: it was Immediate Data, in imm; the buffer was eaten, not touched */
-	uint8_t has_inv;	/* receive: inv_stag was invalidated */
-	uint32_t len;		/* receive: octets */
-	uint32_t inv_stag;
-	uint8_t imm[8];
-	uint64_t orig;		/* Atomics: original value, host order */
-};
 
 enum iw_qp_event {
 	IW_QP_EV_FIRST_FPDU = 1,	/* the first FPDU with a good CRC came: the Responder may send now. At the Initiator too */
@@ -85,14 +24,6 @@ enum iw_qp_event {
 	IW_QP_EV_EOF,			/* FIN at an FPDU and message boundary: the peer's half is closed gracefully */
 	IW_QP_EV_LOST,			/* FIN inside an FPDU or message, or the LLP is lost: no Terminate can help */
 };
-
-/* Rights of a registration. */
-#define IW_ACCESS_LOCAL_WRITE	1u
-#define IW_ACCESS_REMOTE_READ	2u
-#define IW_ACCESS_REMOTE_WRITE	4u
-#define IW_ACCESS_REMOTE_ATOMIC	8u
-#define IW_ACCESS_LOCAL_READ	16u
-#define IW_ACCESS_READ_SINK	32u	/* placement of a Read Response of this QP's own Read */
 
 /* Why access was refused; the QP maps it to layer/type/code by context. */
 enum iw_access_err {
@@ -143,12 +74,14 @@ struct iw_term {
 	uint8_t bad;		/* received with another MSN or MO than the first and only message of QN 2 has */
 };
 
+/* The Initiator's first FPDU in peer-to-peer mode (RFC 6581), of no octets. The Responder expects an ordinary message: nothing to set. */
+enum iw_rtr { IW_RTR_NONE, IW_RTR_WRITE, IW_RTR_READ, IW_RTR_SEND };
+
 struct iw_qp_param {
 	uint8_t initiator;	/* may send at once; a Responder waits for the first FPDU */
 	uint8_t crc;		/* generate and check */
 	uint8_t tx_markers, rx_markers;
-	uint8_t rtr;		/* Initiator: first FPDU is 0 none, 1 zero-length Write, 2 zero-length Read, 3 zero-length Send.
-				 * Responder in peer-to-peer mode: the RTR it expects is an ordinary message, nothing to set */
+	uint8_t rtr;		/* enum iw_rtr */
 	uint16_t mulpdu;	/* 128..64768; see iw_qp_set_mulpdu */
 	uint16_t ird, ord;	/* <= IW_QP_IRD, IW_QP_ORD */
 	uint32_t recv_min;	/* smallest receive buffer accepted by post_recv (>= 8) */

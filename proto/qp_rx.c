@@ -104,7 +104,7 @@ static uint32_t buffer_len(struct iw_qp *qp, uint32_t qn)
 	}
 }
 
-/* Zero-length segments go through all of it too (requirements 6, row 26). */
+/* Zero-length segments go through all of it too. */
 static enum iw_terr check_untagged(struct seg *s)
 {
 	struct iw_qp *qp = s->qp;

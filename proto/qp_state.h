@@ -66,7 +66,7 @@ struct iw_qp {
 
 	/* flags of both directions */
 	uint8_t first_seen;		/* an FPDU was received and validated */
-	uint8_t rtr_due;		/* the Initiator's first FPDU is still to be framed */
+	uint8_t rtr_due;		/* enum iw_rtr: the Initiator's first FPDU, still to be framed */
 	uint8_t rx_eof;			/* graceful FIN seen */
 	uint8_t sq_shut;		/* no more posts: the owner closes its half once everything is sent */
 

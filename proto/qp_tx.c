@@ -177,10 +177,10 @@ static size_t frame_rtr(struct iw_qp *qp, uint8_t *out, size_t cap)
 	size_t n;
 
 	switch (qp->rtr_due) {
-	case 1:
+	case IW_RTR_WRITE:
 		h = put_tagged(h, IW_OP_WRITE, true, 0, 0);
 		break;
-	case 2:
+	case IW_RTR_READ:
 		h = put_untagged(qp, h, IW_OP_READ_REQ, true, 0, IW_QN_READ, 0);
 		h = put_read_req(h, 0, 0, 0, 0, 0);
 		break;
@@ -191,13 +191,13 @@ static size_t frame_rtr(struct iw_qp *qp, uint8_t *out, size_t cap)
 	n = frame_hdr(qp, out, cap, hdr, h);
 	if (!n)
 		return 0;
-	if (qp->rtr_due == 2) {
+	if (qp->rtr_due == IW_RTR_READ) {
 		ord_push(qp, IW_WR_READ)->rtr = 1;
 		qp->tx_msn[IW_QN_READ]++;
-	} else if (qp->rtr_due == 3) {
+	} else if (qp->rtr_due == IW_RTR_SEND) {
 		qp->tx_msn[IW_QN_SEND]++;
 	}
-	qp->rtr_due = 0;
+	qp->rtr_due = IW_RTR_NONE;
 	return n;
 }
 

@@ -3,6 +3,7 @@
 #include "reason.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -13,19 +14,24 @@ static const struct {
 #undef X
 };
 
-const char *iw_reason_name(unsigned int reason)
+const char *iw_reason_name_in(unsigned int reason, char name[IW_REASON_NAME])
 {
-	return reason < IW_REASON_MAX ? reasons[reason].name : "unknown";
+	if (reason < IW_REASON_MAX)
+		return reasons[reason].name;
+	if (reason == IW_REASON_OTHER)
+		return "other";
+	snprintf(name, IW_REASON_NAME, "reason-%u", reason);
+	return name;
 }
 
 const char *iw_reason_sentence(unsigned int reason)
 {
-	return reason < IW_REASON_MAX ? reasons[reason].sentence : "unknown reason";
+	return reason < IW_REASON_MAX ? reasons[reason].sentence : "A newer iwsock, here or on the other host, has this reason; this one has no text for it.";
 }
 
 const char *iw_reason_advice(unsigned int reason)
 {
-	return reason < IW_REASON_MAX ? reasons[reason].advice : "";
+	return reason < IW_REASON_MAX ? reasons[reason].advice : "See 'iwctl reasons' of the newer one.";
 }
 
 int iw_reason_parse(const char *name)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The one table of reasons why a connection is plain TCP (design section 8). */
+/*
+ * The one table of reasons why a connection is plain TCP (iwctl(8)). A number that is not in it comes from a newer iwsock, of this
+ * host or another: it is carried on, counted and shown as a number, and changes nothing else.
+ */
 #ifndef IW_PROTO_REASON_H
 #define IW_PROTO_REASON_H
 
@@ -17,11 +20,11 @@ X(2, PEER_NO_IWARP, "peer-no-iwarp", \
   "The other host has no iwarpd: its control port refused, or its daemon has not made contact.", \
   "Run iwarpd on the other host and load the library into the program there.") \
 X(3, PEER_UNREACHABLE, "peer-unreachable", \
-  "The other host's control port did not answer in time.", \
+  "The other host's control port cannot be reached: no answer in time, or no way there.", \
   "Open the control port (default 874/tcp) in both directions; see 'iwctl check'.") \
 X(4, LISTENER_NOT_REGISTERED, "listener-not-registered", \
-  "The server program did not load libiwsock.so, or its listener is gone.", \
-  "Start the server with LD_PRELOAD=libiwsock.so.") \
+  "The daemon of the server's host knows no program with libiwsock.so that listens there.", \
+  "Start the server with LD_PRELOAD=libiwsock.so. One that has it and is older than its daemon is known again when it next accepts.") \
 X(5, POLICY, "policy", \
   "A rule of iwsock.conf says tcp.", \
   "See 'man 5 iwsock.conf'.") \
@@ -96,14 +99,17 @@ enum iw_reason {
 #define X(num, sym, name, sentence, advice) IW_REASON_##sym = (num),
 	IW_REASONS(X)
 #undef X
-	IW_REASON_MAX
+	IW_REASON_MAX,			/* of those in the table */
+	IW_REASON_OTHER = 0xffff	/* where there is no room for the number: one that is not in the table. No message has a larger one */
 };
 
-/* Text of a reason; never NULL: an unknown number gives "unknown". */
-const char *iw_reason_name(unsigned int reason);
+/* Texts of a reason, never NULL. The name of one that is not in the table is "reason-57"; it lives as long as the block it is asked for in. */
+#define IW_REASON_NAME 24
+#define iw_reason_name(reason) iw_reason_name_in(reason, (char[IW_REASON_NAME]){ 0 })
+const char *iw_reason_name_in(unsigned int reason, char name[IW_REASON_NAME]);
 const char *iw_reason_sentence(unsigned int reason);
 const char *iw_reason_advice(unsigned int reason);
-/* Number of a reason name, or -ENOENT. */
+/* Number of a name in the table, or -ENOENT. */
 int iw_reason_parse(const char *name);
 
 #endif

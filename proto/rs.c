@@ -102,7 +102,7 @@ void rs_event(const struct rs_io *io, enum iw_rs_event ev)
 }
 
 /*
- * The last two credits are kept (sdp.md 2.4): the last but one for what keeps the peer going (ACK, ABORT, credits), the
+ * The last two credits are kept (docs/ringstream.md 4): the last but one for what keeps the peer going (ACK, ABORT, credits), the
  * last for such a message when it returns credits.
  */
 bool rs_may_send(const struct rs_io *io, unsigned int type)

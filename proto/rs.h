@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "page.h"
-#include "qp.h"
+#include "wr.h"
 
 #define IW_RS_VERSION	1
 #define IW_RS_PD_LEN	68u

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "be.h"
 #include "reason.h"
 
 /*
@@ -34,39 +35,6 @@ static const struct {
 #define NTYPES (sizeof(types) / sizeof(types[0]))
 static_assert(HDR + 2 * ADDR <= IW_SM_MAX, "iw_sm_max");
 
-static void put16(uint8_t *p, uint16_t v)
-{
-	p[0] = (uint8_t)(v >> 8);
-	p[1] = (uint8_t)v;
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-	put16(p, (uint16_t)(v >> 16));
-	put16(p + 2, (uint16_t)v);
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-	put32(p, (uint32_t)(v >> 32));
-	put32(p + 4, (uint32_t)v);
-}
-
-static uint16_t get16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)get16(p) << 16 | get16(p + 2);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-	return (uint64_t)get32(p) << 32 | get32(p + 4);
-}
-
 /* ---- private data: "IWCM" | lowest, highest version | bufs 2 | size 2 | zero 2 | generation 8 ---- */
 
 void iw_sm_pd_encode(const struct iw_sm_pd *pd, uint8_t out[IW_SM_PD_LEN])
@@ -75,9 +43,9 @@ void iw_sm_pd_encode(const struct iw_sm_pd *pd, uint8_t out[IW_SM_PD_LEN])
 	memcpy(out, "IWCM", 4);
 	out[4] = pd->ver_lo;
 	out[5] = pd->ver_hi;
-	put16(out + 6, pd->bufs);
-	put16(out + 8, pd->buf_size);
-	put64(out + 12, pd->generation);
+	iw_put16(out + 6, pd->bufs);
+	iw_put16(out + 8, pd->buf_size);
+	iw_put64(out + 12, pd->generation);
 }
 
 int iw_sm_pd_decode(struct iw_sm_pd *pd, const uint8_t *in, size_t len)
@@ -91,9 +59,9 @@ int iw_sm_pd_decode(struct iw_sm_pd *pd, const uint8_t *in, size_t len)
 		return -EPROTONOSUPPORT;
 	if (len < IW_SM_PD_LEN)
 		return -EPROTO;
-	pd->bufs = get16(in + 6);
-	pd->buf_size = get16(in + 8);
-	pd->generation = get64(in + 12);
+	pd->bufs = iw_get16(in + 6);
+	pd->buf_size = iw_get16(in + 8);
+	pd->generation = iw_get64(in + 12);
 	if (pd->bufs < 16 || pd->bufs > 1024 || pd->buf_size < IW_SM_MAX)
 		return -EPROTO;
 	return 0;
@@ -104,16 +72,16 @@ void iw_sm_reject_encode(unsigned int reason, uint8_t out[IW_SM_REJECT_LEN])
 	memset(out, 0, IW_SM_REJECT_LEN);
 	memcpy(out, "IWCM", 4);
 	out[4] = out[5] = IW_SM_VERSION;
-	put32(out + 8, reason);
+	iw_put32(out + 8, reason);
 }
 
 int iw_sm_reject_decode(const uint8_t *in, size_t len)
 {
 	if (len < IW_SM_REJECT_LEN || memcmp(in, "IWCM", 4))
 		return -EPROTO;
-	if (get32(in + 8) == IW_REASON_ACCELERATED || get32(in + 8) >= IW_REASON_MAX)
+	if (iw_get32(in + 8) == IW_REASON_ACCELERATED || iw_get32(in + 8) > IW_REASON_OTHER)
 		return -EPROTO;
-	return (int)get32(in + 8);
+	return (int)iw_get32(in + 8);
 }
 
 /* ---- messages ---- */
@@ -131,19 +99,19 @@ const char *iw_sm_name(unsigned int type)
 static void addr_encode(const struct iw_addr *a, uint8_t *p)
 {
 	memcpy(p, a->ip, 16);
-	put16(p + 16, a->port);
-	put16(p + 18, 0);
+	iw_put16(p + 16, a->port);
+	iw_put16(p + 18, 0);
 }
 
 static int addr_decode(struct iw_addr *a, const uint8_t *p)
 {
-	static const uint8_t zero[16], mapped[12] = { [10] = 0xff, [11] = 0xff };
+	static const uint8_t zero[16];
 
 	memset(a, 0, sizeof(*a));
 	memcpy(a->ip, p, 16);
-	a->port = get16(p + 16);
-	a->family = memcmp(p, mapped, 12) ? AF_INET6 : AF_INET;
-	if (!a->port || get16(p + 18))
+	a->port = iw_get16(p + 16);
+	a->family = iw_ip_family(p);
+	if (!a->port || iw_get16(p + 18))
 		return -EPROTO;
 	if (a->family == AF_INET && (!p[12] || p[12] >= 224))	/* 0/8, multicast, reserved, broadcast */
 		return -EPROTO;
@@ -156,16 +124,16 @@ int iw_sm_encode(const struct iw_sm *m, uint8_t out[IW_SM_MAX])
 {
 	uint8_t *p = out + HDR;
 
-	if (!known(m->type) || m->yes > 1 || m->reason >= IW_REASON_MAX)
+	if (!known(m->type) || m->yes > 1)
 		return -EINVAL;
 	out[0] = m->type;
 	out[1] = m->yes;
-	put16(out + 2, types[m->type].len);
-	put32(out + 4, m->seq);
-	put16(out + 8, m->reason);
-	put16(out + 10, 0);
+	iw_put16(out + 2, types[m->type].len);
+	iw_put32(out + 4, m->seq);
+	iw_put16(out + 8, m->reason);
+	iw_put16(out + 10, 0);
 	if (m->type == IW_SM_HELLO)
-		put64(p, m->generation);
+		iw_put64(p, m->generation);
 	if (types[m->type].addrs > 0)
 		addr_encode(&m->a, p);
 	if (types[m->type].addrs > 1)
@@ -176,8 +144,8 @@ int iw_sm_encode(const struct iw_sm *m, uint8_t out[IW_SM_MAX])
 static int verdict_decode(struct iw_sm *m, const uint8_t *in)
 {
 	m->yes = in[1];
-	m->reason = get16(in + 8);
-	if (m->yes > 1 || m->reason >= IW_REASON_MAX || get16(in + 10))
+	m->reason = iw_get16(in + 8);
+	if (m->yes > 1 || iw_get16(in + 10))
 		return -EPROTO;
 	if (!types[m->type].verdict)
 		return m->yes || m->reason ? -EPROTO : 0;
@@ -190,13 +158,13 @@ int iw_sm_decode(struct iw_sm *m, const uint8_t *in, size_t len, bool from_diall
 	if (len < HDR || !known(in[0]) || types[in[0]].dialler != from_dialler)
 		return -EPROTO;
 	m->type = in[0];
-	if (len != types[m->type].len || get16(in + 2) != len)
+	if (len != types[m->type].len || iw_get16(in + 2) != len)
 		return -EPROTO;
-	m->seq = get32(in + 4);
+	m->seq = iw_get32(in + 4);
 	if (verdict_decode(m, in))
 		return -EPROTO;
 	if (m->type == IW_SM_HELLO)
-		m->generation = get64(in + HDR);
+		m->generation = iw_get64(in + HDR);
 	if (types[m->type].addrs > 0 && addr_decode(&m->a, in + HDR))
 		return -EPROTO;
 	if (types[m->type].addrs > 1 && addr_decode(&m->b, in + HDR + ADDR))

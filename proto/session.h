@@ -55,7 +55,7 @@ enum iw_sm_type {
 struct iw_sm {
 	uint8_t type;		/* enum iw_sm_type */
 	uint8_t yes;		/* ANSWER, LISTENER, CONFIRM */
-	uint16_t reason;	/* enum iw_reason; 0 with yes */
+	uint16_t reason;	/* enum iw_reason, or one of a newer daemon; 0 with yes */
 	uint32_t seq;
 	uint64_t generation;	/* HELLO */
 	struct iw_addr a, b;	/* ip and port only; family follows from the address, scope_id is 0 */

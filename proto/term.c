@@ -97,7 +97,7 @@ enum iw_terr iw_terr_ddp(enum iw_access_err e)
 		return IW_TE_T_SCOPE;
 	case IW_ACC_WRAP:
 		return IW_TE_T_WRAP;
-	case IW_ACC_RIGHTS:	/* DDP has no code for rights (requirements 6, row 27) */
+	case IW_ACC_RIGHTS:	/* DDP has no code for rights */
 	case IW_ACC_STAG:
 		break;
 	}

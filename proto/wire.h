@@ -4,10 +4,10 @@
 #define IW_PROTO_WIRE_H
 
 #include <assert.h>
-#include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "be.h"
 
 /* ---- MPA ---- */
 #define IW_MPA_M	0x80u		/* octet 16 of a startup frame */
@@ -115,53 +115,17 @@ static_assert(sizeof(struct iw_atomic_resp) == 12, "iw_atomic_resp");
 
 #define IW_IMM_LEN	8u
 #define IW_TERM_CTL	4u		/* Layer/EType, code, flags, reserved */
+/* Layer, error type and code of a Terminate that MPA or the ULP, not the queue pair, has a reason for (RFC 5044 8, RFC 6581 9.3) */
+#define IW_TERM_LLP		2u
+#define IW_TERM_LLP_MPA		0u
+#define IW_TERM_MPA_STARTUP	0x04u	/* invalid Request or Reply: never sent */
+#define IW_TERM_MPA_LOCAL	0x05u	/* local catastrophic */
+#define IW_TERM_MPA_IRD		0x06u	/* insufficient IRD resources */
+#define IW_TERM_MPA_RTR		0x07u	/* no matching RTR option */
 #define IW_TERM_M	0x80u		/* octet 2 of it */
 #define IW_TERM_D	0x40u
 #define IW_TERM_R	0x20u
 #define IW_TERM_MAX	(IW_TERM_CTL + 2u + IW_DDP_UNTAGGED + 28u)
 static_assert(IW_TERM_MAX == 52, "Terminate payload");
-
-/* ---- unaligned big-endian access ---- */
-static inline uint16_t iw_get16(const void *p)
-{
-	uint16_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return be16toh(v);
-}
-
-static inline uint32_t iw_get32(const void *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return be32toh(v);
-}
-
-static inline uint64_t iw_get64(const void *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return be64toh(v);
-}
-
-static inline void iw_put16(void *p, uint16_t v)
-{
-	v = htobe16(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static inline void iw_put32(void *p, uint32_t v)
-{
-	v = htobe32(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static inline void iw_put64(void *p, uint64_t v)
-{
-	v = htobe64(v);
-	memcpy(p, &v, sizeof(v));
-}
 
 #endif

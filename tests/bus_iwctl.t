@@ -37,13 +37,15 @@ host_port 2 7001 && host_port 2 7002
 mkfifo "$RIG_DIR/in1" "$RIG_DIR/in2"
 host_bg_iw 1 client1.log sh -c "exec nc -N 10.77.0.2 7001 <$RIG_DIR/in1"
 c1=$!
-host_bg_iw 1 client2.log sh -c "exec nc -N 10.77.0.2 7002 <$RIG_DIR/in2"
-c2=$!
-exec 8>"$RIG_DIR/in1" 9>"$RIG_DIR/in2"
+exec 8>"$RIG_DIR/in1"
 echo hello >&8
-echo hello >&9
 until_true 10 grep -q hello "$RIG_DIR/client1.log"
 ok $? "a connection over iWARP works"
+# not before: of two that connect while the daemons meet the second one may be accepted before the other host knows this one
+host_bg_iw 1 client2.log sh -c "exec nc -N 10.77.0.2 7002 <$RIG_DIR/in2"
+c2=$!
+exec 9>"$RIG_DIR/in2"
+echo hello >&9
 until_true 10 grep -q hello "$RIG_DIR/client2.log"
 ok $? "and one to a program without the library"
 has "streams --json, iwarp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'iwarp'])" | keys)" \
@@ -112,8 +114,38 @@ err=$("$ctl" --run-dir "$RIG_DIR/nowhere" status 2>&1)
 is $? 3 "no daemon: exit code 3"
 is "$(grep -c 'systemctl start iwarpd' <<<"$err")" 1 "and what to do"
 is "$(host_ctl 1 status | grep -c $'\e')" 0 "no colour in a pipe"
-host_ctl 1 -j status >/dev/full 2>/dev/null
-is $? 4 "output that cannot be written: exit code 4"
+# every sub-command, whose output cannot be written: exit code 4, and a sentence
+printf 'iwarp both * *\n' >"$RIG_DIR/good.conf"
+unwritten() { # NAME COMMAND...
+	local name=$1 how err
+	shift
+	for how in full closed; do
+		if [ $how = full ]; then err=$("$@" 2>&1 >/dev/full); else err=$("$@" 2>&1 >&-); fi
+		is "$? $(grep -c 'standard output' <<<"$err")" "4 1" "$name: standard output that is $how" || diag "$err"
+	done
+}
+for cmd in status streams peers stags listeners reasons "why $c1" "why $$" "check 10.77.0.2:7001" "check 10.77.0.2:7002" "close ffff --json" "close --idle 9999" \
+	"check-policy $RIG_DIR/good.conf" --version --help "close --help" "rping --help"; do
+	# shellcheck disable=SC2086
+	unwritten "$cmd" host_ctl 1 $cmd
+	# shellcheck disable=SC2086
+	case $cmd in *-*) ;; *) unwritten "--json $cmd" host_ctl 1 --json $cmd ;; esac
+done
+
+# ---- check-policy ----
+printf 'iwarp both *\n# fine\niwarp both * *\nudp both * *\ntcp both * 10.0.0.0/33' >"$RIG_DIR/bad.conf"
+err=$(cd "$RIG_DIR" && "$ctl" check-policy bad.conf 2>&1)
+is "$?" 1 "check-policy of a file with errors"
+is "$(grep -o 'bad.conf:[0-9]*' <<<"$err" | tr '\n' ' ')" "bad.conf:1 bad.conf:4 bad.conf:5 " "names every line that is wrong" || diag "$err"
+is "$("$ctl" --json check-policy "$RIG_DIR/bad.conf" | json "(d['ok'], len(d['errors']), len(d['rules']), d['error'] == d['errors'][0])")" "(False, 3, 1, True)" \
+	"and so does check-policy --json"
+is "$("$ctl" --json check-policy "$RIG_DIR/good.conf" | json "(d['ok'], d['errors'], len(d['rules']))")" "(True, [], 1)" "check-policy --json of a good one"
+
+# ---- a daemon that stands still ----
+kill -STOP "$(daemon_pid 1)"
+err=$(host_ctl 1 status 2>&1)
+is "$? $(grep -c 'does not answer' <<<"$err")" "3 1" "a daemon that does not answer: exit code 3" || diag "$err"
+kill -CONT "$(daemon_pid 1)"
 
 # ---- clients that misbehave ----
 python3 - "$dir/bus.sock" <<'PY'
@@ -166,6 +198,7 @@ is $? 0 "and others are still answered"
 exec 8>&- 9>&-
 until_true 10 rig_gone "$c1"
 until_true 10 rig_gone "$c2"
+is "$(host_ctl 1 -j status | json "(d['tx_bytes'], d['rx_bytes'])")" "(6, 6)" "status counts the octets of streams that have ended, too"
 # STags of control sessions (stream 0) stay
 idle() { [ "$(host_ctl 1 -j stags | json "[r for r in d if r['stream'] != '0']")" = "[]" ] && [ "$(host_ctl 1 -j streams)" = "[]" ]; }
 until_true 10 idle

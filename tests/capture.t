@@ -6,8 +6,7 @@ rig_need tshark dumpcap python3
 PY=$(python3 -c 'import sys; print(sys.executable)')
 NET=$RIG_TESTS/apps/net.py
 
-# RPC over RDMA and SMB Direct guess that any Send is theirs. TCP may retransmit, and packets overtake each other between two CPUs.
-shark() { tshark -o tcp.reassemble_out_of_order:TRUE --disable-protocol rpcordma --disable-protocol smb_direct -r "$pcap" "$@" 2>/dev/null; }
+shark() { rig_shark "$pcap" "$@"; }
 opcodes() { shark -Y iwarp_ddp_rdmap -T fields -e iwarp_rdma.opcode | tr ',' '\n' | sort | uniq -c; }
 has_op() { # OPCODE NAME
 	local n

@@ -95,8 +95,20 @@ accelerated_again() {
 	[ "${c% *}" = ok ] || diag "a connection failed: $c"
 	[ "$(accel_count 2 client)" -gt "$n" ]
 }
+mkfifo "$RIG_DIR/held"
+host_bg_iw 2 held.log "$PY" "$NET" pong-client "$A" 7301 0 "$RIG_DIR/held"
+held=$!
+flows() { [ "$(stream_count 2 "r['pid'] == $held and r['state'] == 'running'")" = 1 ]; }
+until_true 30 flows
+ok $? "before: a connection that stays open"
 for h in 1 2; do
 	daemon_kill9 $h
+	if [ $h = 1 ]; then
+		until_true 10 grep -Eq "stream [0-9a-f]+ of [^ ]+ \(pid $held\), $(host_addr 2):[0-9]+ - $A:7301: connection ended" "$RIG_DIR/iwarpd.2.log"
+		ok $? "the daemon of the other host says whose stream it was, and between which addresses" || diag "$(cat "$RIG_DIR/iwarpd.2.log")"
+		: >"$RIG_DIR/held"
+		wait $held
+	fi
 	for i in 1 2 3; do
 		for again in 1 2 3 4 5; do
 			idle_begin

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../proto/qp.h"
+#include "proto/qp.h"
 
 #define ARENA_MAX	(1u << 20)
 #define AREAS		32u

@@ -205,6 +205,60 @@ daemon_stop 1
 try "no daemon at all" host_bg_iw host_exec_iw 0 - -
 try "no daemon at all, server first" host_bg_iw host_exec_iw 1 - -
 
+# The daemon of the client's host stands still, while a program is connected to it and for one that comes then: neither waits for it longer than
+# answer_timeout and a moment.
+RIG_DAEMON_OPTS=
+daemon_start 1
+daemon_start 2
+cat >"$RIG_DIR/still.py" <<-'END'
+	import socket, sys, time
+	def talk():
+	    t = time.monotonic()
+	    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
+	    print("%.0f" % ((time.monotonic() - t) * 1000), flush=True)
+	    c.sendall(b"x")
+	    assert c.recv(1) == b"x"
+	    return c
+	known = [] if len(sys.argv) < 4 else [talk(), open(sys.argv[3]).read()]
+	talk(), talk()
+END
+cat >"$RIG_DIR/echo.py" <<-'END'
+	import socket, sys, threading
+	l = socket.create_server((sys.argv[1], int(sys.argv[2])))
+	def echo(c):
+	    while d := c.recv(4096): c.sendall(d)
+	while True: threading.Thread(target=echo, args=(l.accept()[0],), daemon=True).start()
+END
+port=$((port + 1))
+host_bg_iw 1 server.log "$PY" "$RIG_DIR/echo.py" "$A" $port
+host_port 1 $port
+still() {
+	local client
+	rm -f "$RIG_DIR/orders"
+	mkfifo "$RIG_DIR/orders"
+	host_bg_iw 2 still.log "$PY" "$RIG_DIR/still.py" "$A" $port "$RIG_DIR/orders"
+	client=$!
+	until_true 30 [ -s "$RIG_DIR/still.log" ]
+	kill -STOP "$(daemon_pid 2)"
+	: >"$RIG_DIR/orders"
+	wait $client || { ms=; return; }
+	ms=$(tail -n +2 "$RIG_DIR/still.log" | sort -n | tail -n 1)
+	kill -CONT "$(daemon_pid 2)"
+}
+still_new() {
+	kill -STOP "$(daemon_pid 2)"
+	ms=$(host_exec_iw 2 timeout 60 "$PY" "$RIG_DIR/still.py" "$A" $port | sort -n | tail -n 1)
+	kill -CONT "$(daemon_pid 2)"
+}
+idle_begin
+still
+in_time "the daemon stands still" 500 still
+idle_begin
+still_new
+in_time "the daemon stands still, a new program" 500 still_new
+daemon_stop 1
+daemon_stop 2
+
 # Packets to the control port vanish: there is no answer, and the default says how long we wait for one.
 RIG_DAEMON_OPTS=
 daemon_start 1

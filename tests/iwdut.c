@@ -12,10 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../daemon/conf.h"
-#include "../daemon/conn.h"
-#include "../daemon/log.h"
-#include "../proto/crc32c.h"
+#include "daemon/base/conf.h"
+#include "daemon/rnic/soft.h"
+#include "daemon/base/log.h"
+#include "proto/crc32c.h"
 
 #define GUARD	4096u
 #define CANARY	0xc5
@@ -45,7 +45,7 @@ static const uint32_t recv_len[NRECV] = { 64, 4096 };
 
 /* One connection: S1, its neighbours S2 and domain 2, and the memory of all of them. */
 struct dut {
-	struct conn *c;
+	struct endpoint *c;
 	struct rnic_pd *pd[2];
 	struct rnic_qp *s2;
 	struct rnic_cq *s2_cq;
@@ -121,7 +121,7 @@ static int setup_regions(struct dut *d)
 
 	for (unsigned int i = 0; !ret && i < NREG; i++) {
 		const struct region *r = &regions[i];
-		struct rnic_qp *scope = r->scope == ONLY_S1 ? conn_qp(d->c) : r->scope == ONLY_S2 ? d->s2 : NULL;
+		struct rnic_qp *scope = r->scope == ONLY_S1 ? soft_qp(d->c) : r->scope == ONLY_S2 ? d->s2 : NULL;
 
 		d->mem[i] = guarded(r->len);
 		fill(d->mem[i], r->len);
@@ -136,11 +136,11 @@ static int setup_receives(struct dut *d)
 	int ret;
 
 	d->recv = guarded(recv_len[0] + recv_len[1]);
-	ret = rnic_mr_reg(d->pd[0], conn_qp(d->c), d->recv, recv_len[0] + recv_len[1], 0, IW_ACCESS_LOCAL_WRITE, &d->rmr);
+	ret = rnic_mr_reg(d->pd[0], soft_qp(d->c), d->recv, recv_len[0] + recv_len[1], 0, IW_ACCESS_LOCAL_WRITE, &d->rmr);
 	for (unsigned int i = 0; !ret && i < NRECV; i++) {
 		struct iw_sge sge = { .to = to, .stag = rnic_mr_stag(d->rmr), .len = recv_len[i] };
 
-		ret = rnic_post_recv(conn_qp(d->c), i + 1, &sge);
+		ret = endpoint_post_recv(d->c, i + 1, &sge);
 		to += recv_len[i];
 	}
 	return ret;
@@ -215,26 +215,26 @@ static void term_print(const char *what, const struct iw_term *t)
 	       t->has_rdmap, iw_term_text(t->layer, t->etype, t->code), t->cut || t->bad ? " malformed" : "");
 }
 
-static void on_event(void *ctx, enum iw_qp_event ev)
+static void on_event(void *ctx, enum endpoint_event ev)
 {
 	struct dut *d = ctx;
-	const struct iw_term *t = &rnic_qp_state(conn_qp(d->c))->term;
+	const struct iw_term *t = soft_term(d->c);
 
 	switch (ev) {
-	case IW_QP_EV_FIRST_FPDU:
+	case ENDPOINT_EV_FIRST:
 		printf("event first-fpdu\n");
 		break;
-	case IW_QP_EV_TERM_SENT:
+	case ENDPOINT_EV_TERM_SENT:
 		term_print("sent", t);
 		break;
-	case IW_QP_EV_TERM_RECEIVED:
+	case ENDPOINT_EV_TERM_RECEIVED:
 		term_print("received", t);
 		break;
-	case IW_QP_EV_EOF:
+	case ENDPOINT_EV_EOF:
 		printf("event eof\n");
-		conn_close(d->c);
+		endpoint_close(d->c);
 		break;
-	case IW_QP_EV_LOST:
+	case ENDPOINT_EV_LOST:
 		printf("event lost\n");
 		break;
 	}
@@ -250,23 +250,24 @@ static void on_invalidated(void *ctx, uint32_t stag)
 	printf("event invalidated %08x\n", stag);
 }
 
-static void on_request(void *ctx, const struct iw_mpa_frame *f)
+static void on_request(void *ctx, const struct endpoint_said *said)
 {
 	struct dut *d = ctx;
+	const struct iw_mpa_frame *f = soft_request(d->c);
 	int ret;
 
 	printf("event request rev %u markers %u crc %u enhanced %u p2p %u ird %u ord %u private ", f->rev, f->markers, f->crc,
 	       f->enhanced, f->p2p, f->ird, f->ord);
 	hex(f->pd, f->pd_len);
 	putchar('\n');
-	ret = conn_accept(d->c, NULL, 0);
+	ret = endpoint_accept(d->c, NULL, 0);
 	if (ret)
 		printf("error accept %s\n", strerror(-ret));
 }
 
-static void on_established(void *ctx, const struct iw_mpa_frame *f)
+static void on_established(void *ctx, const struct endpoint_said *f)
 {
-	const struct iw_qp_param *p = &rnic_qp_state(conn_qp(((struct dut *)ctx)->c))->param;
+	const struct iw_qp_param *p = soft_param(((struct dut *)ctx)->c);
 
 	printf("event established crc %u tx-markers %u rx-markers %u ird %u ord %u\n", p->crc, p->tx_markers, p->rx_markers, p->ird, p->ord);
 }
@@ -277,10 +278,10 @@ static void next_connection(struct work *w)
 	accept_next();
 }
 
-static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 {
 	struct dut *d = ctx;
-	const struct iw_term *t = &rnic_qp_state(conn_qp(d->c))->term;
+	const struct iw_term *t = soft_term(d->c);
 
 	if (err == EPROTO && t->layer == 2 && t->code == 4)
 		printf("event startup-failed 2/0/04 (%s)\n", iw_term_text(2, 0, 4));
@@ -290,7 +291,7 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 	work_queue(&next_work, next_connection);
 }
 
-static const struct conn_ops ops = {
+static const struct endpoint_ulp ops = {
 	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event,
 	.invalidated = on_invalidated, .closed = on_closed,
 };
@@ -309,13 +310,13 @@ static void accepted(struct op *op, int res, bool more)
 	printf("event connected\n");
 	dut.pd[0] = rnic_pd_get(1);
 	dut.pd[1] = rnic_pd_get(2);
-	ret = conn_create(res, dut.pd[0], &ops, &dut, &dut.c);
+	ret = soft_create(res, dut.pd[0], &ops, &dut, &dut.c);
 	if (!ret)
 		ret = setup_regions(&dut);
 	if (!ret)
 		ret = setup_receives(&dut);
 	if (!ret)
-		ret = conn_respond(dut.c);
+		ret = endpoint_respond(dut.c);
 	if (ret) {
 		fprintf(stderr, "iwdut: receiver state: %s\n", strerror(-ret));
 		engine_stop();

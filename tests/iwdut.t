@@ -207,7 +207,7 @@ def startup(dut):
 
 
 def rtr(dut):
-    """A=1: all RTR options that were offered and that we have (Write, Read); when none of them fits, ours (requirements 6, row 35)."""
+    """A=1: all RTR options that were offered and that we have (Write, Read); when none of them fits, ours (EMPA-9.2-01)."""
     for bits in range(8):
         b, c, d = bits >> 2, bits >> 1 & 1, bits & 1
         conn = struct.pack(">HH", 0x8002 | b << 14, c << 15 | d << 14)    # IRD 2, ORD 0

@@ -20,11 +20,18 @@ manual=$(sed -n '/^\.SH REASONS/,/^\.SH D-BUS/p' man/iwctl.8 | sed 's/\\-/-/g' |
 	{ t = t (t ? " " : "") $0 } END { print h ": " t }')
 same "iwctl(8) has the table of reasons" "$(sed 's/ *$//' <<<"$table")" "$(grep '^[0-9]' <<<"$manual")"
 
-keys=$(sed -n 's/^\t{ "\([a-z_]*\)", K_.*/\1/p' daemon/conf.c | sort)
+same "README.md says how many there are" "$(wc -l <<<"$table")" "$(sed -n 's/.* has one of \([0-9]*\) numbered reasons.*/\1/p' README.md)"
+
+heads=$(sed -n '/^\t{ "streams"/,/^\t{ "peers"/p' iwctl/lists.c | grep -o '{ ">*[A-Z]*",' | tr -dc 'A-Z\n' | tr '\n' ' ' | sed 's/ $//')
+same "README.md shows the columns of iwctl streams" "$heads" "$(grep '^ *PID  PROGRAM' README.md | tr -s ' ' | sed 's/^ //' | sort -u)"
+same "iwarpd(8) has every MESSAGE_ID" "$(sed -n 's/^#define LOG_ID_[A-Z]*\t"\([0-9a-f]\{32\}\)".*/\1/p' daemon/base/log.h | sort)" \
+	"$(sed -n 's/^\.B \([0-9a-f]\{32\}\)$/\1/p' man/iwarpd.8 | sort)"
+
+keys=$(sed -n 's/^\t{ "\([a-z_]*\)", K_.*/\1/p' daemon/base/conf.c | sort)
 manual=$(sed -n '/^\.SH KEYS/,/^\.SH EXAMPLE/p' man/iwarpd.conf.5 | sed -n 's/^\.BR \([a-z_ \\,]*\) ".*/\1/p' | sed 's/ ,\\ / /g' | tr ' ' '\n' | grep . | sort)
 same "iwarpd.conf(5) has every key" "$keys" "$manual"
 
-commands=$(sed -n 's/^\t{ "\([a-z-]*\)", .*_main, [a-z]* },/\1/p' daemon/iwctl.c | sort)
+commands=$(sed -n 's/^\t{ "\([a-z-]*\)", .*_main, [a-z]* },/\1/p' iwctl/main.c | sort)
 manual=$(sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/p' man/iwctl.8 | sed 's/\\-/-/g' | sed -n 's/^\.BR* \([a-z-]*\).*/\1/p' | sort -u)
 same "iwctl(8) has every command" "$commands" "$(grep -xF "$commands" <<<"$manual")"
 bash=$(sed -n 's/.*local commands="\(.*\)"/\1/p' conf/iwctl.bash | tr ' ' '\n' | sort)

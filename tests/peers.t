@@ -30,6 +30,7 @@ talk() { host_exec_iw 2 python3 -c "$client" "$a" "$port" >"$RIG_DIR/ms"; }
 accepted() { accel_count 2 client; }
 
 host_bg_iw 1 server.log python3 -c "$server"
+server_pid=$!
 until_true 10 has_port
 until_true 10 check
 ok $? "check: a server with the library will be accelerated" || diag "$(cat "$RIG_DIR/check")"
@@ -41,6 +42,11 @@ port=1 check
 ok $((! $?)) "check: nothing listens on port 1"
 says listener-not-registered
 ok $? "and that is the reason"
+says "nobody listens there, or"
+ok $? "which is not said to be the library's" || diag "$(cat "$RIG_DIR/check")"
+a=192.0.2.1 check
+is "$? $(grep -c 'port 874 of it: Network is unreachable' "$RIG_DIR/check") $(grep -c 'did not answer' "$RIG_DIR/check")" "1 1 0" \
+	"check: no route to a host is not that it did not answer" || diag "$(cat "$RIG_DIR/check")"
 
 # host 2 lets nobody in: host 1 cannot reach back, so it must not act on the word of host 2
 daemon_stop 2 && daemon_start 2 -o allow=127.0.0.0/8
@@ -136,12 +142,48 @@ is "$(since | grep -c reset)" 0 "nothing was reset" || diag "$(since)"
 until_true 20 rig_gone $older
 is "$(tail -n 2 "$RIG_DIR/older.log" | tr '\n' ' ')" "True 0 reason 23 port 874 EOF " "what an older daemon is told"
 
+# A newer daemon has reasons that this one does not know: its session stays, and what is shown is the number.
+newer='
+import sys
+sys.path.insert(0, sys.argv[1])
+import peer
+class Newer(peer.FakeDaemon):
+    def message(self, w, m):
+        if m[0] == peer.LOOKUP:
+            w.send(peer.sm(peer.ANSWER, int.from_bytes(m[4:8], "big"), reason=57))
+        else:
+            super().message(w, m)
+d = Newer(sys.argv[2], sys.argv[3])
+print("up" if d.ready() else "no", flush=True)
+sys.stdin.read() or peer.time.sleep(600)
+'
+host_bg 1 newer.log python3 -c "$newer" "$(dirname "$0")/attacks" "$a" "$(host_addr 2)"
+newer=$!
+until_true 20 grep -q up "$RIG_DIR/newer.log"
+check
+says "Conclusion: plain TCP, reason-57. A newer iwsock"
+ok $? "check: a reason that a newer daemon has is shown by its number" || diag "$(cat "$RIG_DIR/check" "$RIG_DIR/newer.log")"
+talk
+ok $? "plain TCP works"
+is "$(host_ctl 2 reasons --json | json "[(r['reason'], r['as_client']) for r in d if r['reason_number'] == 65535]")" "[('other', 1)]" "and it is counted"
+is "$(host_ctl 2 peers --json | json "[(r['state'], r['session_out']) for r in d if r['address'] == '$a']")" "[('iwarp', True)]" \
+	"the session with the newer daemon stays" || diag "$(host_ctl 2 peers)"
+host_end $newer
+
 # no daemon at the server; then there is one again, and both find each other without a wait for the cache
 daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
 check
 says peer-no-iwarp
 ok $? "peer-no-iwarp is the reason" || diag "$(cat "$RIG_DIR/check")"
+says "port 874 of it: Connection refused"
+ok $? "and the step says what the kernel said"
 daemon_start 1 -o allow=0.0.0.0/0
+until_true 20 eval 'check || says listener-not-registered'
+says "or one that has not talked to its daemon since that started"
+ok $? "check: the daemon does not know a server that is older" || diag "$(cat "$RIG_DIR/check")"
+host_ctl 1 why $server_pid >"$RIG_DIR/why"
+grep -q "is older than the daemon" "$RIG_DIR/why"
+ok $? "nor does why say anything else of it" || diag "$(cat "$RIG_DIR/why")"
 # the server program finds its daemon again when it next accepts
 until_true 20 eval 'talk && check'
 ok $? "a daemon that came back is found"

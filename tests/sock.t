@@ -22,7 +22,7 @@ case " $modes " in *" "[^pw]*) ;; *) RIG_NO_DAEMON=1 ;; esac
 rig_need
 src=$RIG_TESTS/sock
 bin=$IW_BUILD/tests/sock
-if [ $# -gt 0 ]; then progs=("$@"); else progs=($(cd "$src" && ls ./*.c | sed 's|^\./||; s|\.c$||')); fi
+if [ $# -gt 0 ]; then progs=("$@"); else progs=($(cd "$src" && ls ./*/*.c | sed 's|^.*/||; s|\.c$||' | sort)); fi
 rig_up 2
 printf 'tcp both * *\n' >"$RIG_DIR/tcp.conf"
 

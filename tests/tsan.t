@@ -8,16 +8,16 @@ progs="churn connect_thread_poll many_conns bulk_both f_cancel"
 b=$(mktemp -d "${TMPDIR:-/tmp}/tsan.XXXXXX") || exit 1
 trap 'rm -rf "$b"' EXIT
 mkdir -p "$b/o" "$b/tests/sock" "$b/tests/lib"
-cc="${CC:-gcc} -D_GNU_SOURCE -std=gnu11 -O1 -g -fsanitize=thread -fno-strict-aliasing"
+cc="${CC:-gcc} -I. -D_GNU_SOURCE -std=gnu11 -O1 -g -fsanitize=thread -fno-strict-aliasing"
 
 cd "$top" || exit 1
 # The fence of the peers page's sequence lock is not modelled by the sanitizer; the fields themselves are atomic.
-ls preload/*.c proto/ctlmsg.c proto/reason.c proto/policy.c | xargs -P 2 -I{} sh -c \
+make -s B="$IW_BUILD" library-sources | xargs -P 2 -I{} sh -c \
 	"f={}; exec $cc -Wno-tsan -fPIC -fvisibility=hidden -DIW_SYSCONFDIR='\"/etc\"' -DIWSOCK_VERSION='\"tsan\"' -c -o $b/o/\$(echo \${f%.c} | tr / _).o \$f" &&
 	$cc -shared -Wl,-z,nodelete -Wl,-Bsymbolic-functions -Wl,--version-script=preload/libiwsock.map -o "$b/libiwsock.so" "$b"/o/*.o -ldl
 ok $? "the library builds with -fsanitize=thread"
 for p in $progs; do
-	$cc -o "$b/tests/sock/$p" "tests/sock/$p.c" -lpthread || fail "$p builds"
+	$cc -o "$b/tests/sock/$p" tests/sock/*/"$p.c" -lpthread || fail "$p builds"
 done
 cp "$IW_BUILD/iwarpd" "$IW_BUILD/iwctl" "$b"
 cp "$IW_BUILD"/tests/lib/* "$b/tests/lib/"

@@ -30,7 +30,7 @@ cmp -s model.pml no-look.pml && fail "the second fault could not be planted"
 verify no-look.pml
 is $? 1 "sleeping without a last look is found"
 
-# Intents and claims (tests/intent.pml, daemon/cm_intent.c): no claim is refused while the intent of its connection is open, none waits for a timer.
+# Intents and claims (tests/intent.pml, daemon/cm/intent.c): no claim is refused while the intent of its connection is open, none waits for a timer.
 cp "$here/intent.pml" model.pml
 verify model.pml
 ok $? "the model of intents holds" || sed 's/^/# /' ./*.log | head -n 40

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../daemon/conf.h"
-#include "../../daemon/conn.h"
-#include "../../daemon/log.h"
+#include "daemon/base/conf.h"
+#include "daemon/rnic/soft.h"
+#include "daemon/base/log.h"
 #include "rdma.h"
 
 #define RECVS	2u
@@ -19,8 +19,8 @@ static struct {
 	struct ask ask;
 	struct there there;
 	int listener;
-	struct conn *c;
-	struct rnic_mr *mr, *recv_mr;
+	struct endpoint *ep;
+	struct endpoint_mr mr, recv_mr;
 	uint32_t recv_len;
 	int err;
 } s;
@@ -29,16 +29,16 @@ static int soft_post(enum rdma_op op, uint32_t len)
 {
 	static const uint8_t ops[] = { [OP_WRITE] = IW_WR_WRITE, [OP_READ] = IW_WR_READ, [OP_SEND] = IW_WR_SEND };
 	struct iw_wr wr = { .op = ops[op], .nsge = len != 0, .rstag = s.there.stag, .rto = s.there.to,
-			    .sge[0] = { .stag = rnic_mr_stag(s.mr), .len = len } };
+			    .sge[0] = { .stag = s.mr.stag, .len = len } };
 
-	return rnic_post_send(conn_qp(s.c), &wr);
+	return endpoint_post_send(s.ep, &wr);
 }
 
 static int post_recv(uint64_t i)
 {
-	struct iw_sge sge = { .to = i * s.recv_len, .stag = rnic_mr_stag(s.recv_mr), .len = s.recv_len };
+	struct iw_sge sge = { .to = i * s.recv_len, .stag = s.recv_mr.stag, .len = s.recv_len };
 
-	return rnic_post_recv(conn_qp(s.c), i, &sge);
+	return endpoint_post_recv(s.ep, i, &sge);
 }
 
 static void *memory(size_t len)
@@ -54,7 +54,6 @@ static void *memory(size_t len)
 static int setup(const struct ask *ask)
 {
 	unsigned int rights = IW_ACCESS_LOCAL_READ | IW_ACCESS_READ_SINK | IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE;
-	struct rnic_pd *pd = rnic_pd_get(1);
 	uint32_t len = ask->size > SMALL ? ask->size : SMALL;
 	void *buf = memory(len), *recv = memory(RECVS * (size_t)len);
 	int ret;
@@ -63,9 +62,9 @@ static int setup(const struct ask *ask)
 		return -ENOMEM;
 	s.ask = *ask;
 	s.recv_len = len;
-	ret = rnic_mr_reg(pd, conn_qp(s.c), buf, len, 0, rights, &s.mr);
+	ret = endpoint_register(s.ep, buf, len, 0, rights, &s.mr);
 	if (!ret)
-		ret = rnic_mr_reg(pd, conn_qp(s.c), recv, RECVS * (size_t)len, 0, IW_ACCESS_LOCAL_WRITE, &s.recv_mr);
+		ret = endpoint_register(s.ep, recv, RECVS * (size_t)len, 0, IW_ACCESS_LOCAL_WRITE, &s.recv_mr);
 	for (unsigned int i = 0; !ret && i < RECVS; i++)
 		ret = post_recv(i);
 	return ret;
@@ -81,16 +80,16 @@ struct hello {
 
 static struct there here(void)
 {
-	return (struct there){ .to = rnic_mr_to(s.mr), .stag = rnic_mr_stag(s.mr) };
+	return (struct there){ .to = s.mr.to, .stag = s.mr.stag };
 }
 
 static void fail(int err)
 {
 	s.err = err;
-	conn_close(s.c);
+	endpoint_close(s.ep);
 }
 
-static void on_request(void *ctx, const struct iw_mpa_frame *f)
+static void on_request(void *ctx, const struct endpoint_said *f)
 {
 	struct hello h;
 	struct there t;
@@ -104,17 +103,17 @@ static void on_request(void *ctx, const struct iw_mpa_frame *f)
 	s.err = -setup(&h.ask);
 	bench_asked(&h.ask);
 	if (s.err)
-		return conn_close(s.c);
+		return endpoint_close(s.ep);
 	t = here();
-	s.err = -conn_accept(s.c, (uint8_t *)&t, sizeof(t));
+	s.err = -endpoint_accept(s.ep, (uint8_t *)&t, sizeof(t));
 }
 
-static void on_established(void *ctx, const struct iw_mpa_frame *f)
+static void on_established(void *ctx, const struct endpoint_said *f)
 {
-	const struct iw_qp_param *p = &rnic_qp_state(conn_qp(s.c))->param;
+	const struct iw_qp_param *p = soft_param(s.ep);
 
 	if (s.ask.large)
-		conn_large_fpdu(s.c, true);
+		endpoint_large(s.ep, true);
 	if (p->crc != s.ask.crc || p->ord < s.ask.depth) {
 		fail(EPROTO);
 		return;
@@ -136,23 +135,23 @@ static void on_complete(void *ctx, const struct iw_cqe *cqe)
 		bench_done(cqe->op == IW_WR_READ ? OP_READ : cqe->op == IW_WR_WRITE ? OP_WRITE : OP_SEND);
 	}
 	if (bench_over())
-		conn_close(s.c);
+		endpoint_close(s.ep);
 }
 
-static void on_event(void *ctx, enum iw_qp_event ev)
+static void on_event(void *ctx, enum endpoint_event ev)
 {
-	if (ev == IW_QP_EV_EOF)
-		conn_close(s.c);
+	if (ev == ENDPOINT_EV_EOF)
+		endpoint_close(s.ep);
 }
 
-static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 {
 	if (!s.err)
 		s.err = err;
 	engine_stop();
 }
 
-static const struct conn_ops ops = {
+static const struct endpoint_ulp ulp = {
 	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
 };
 
@@ -166,7 +165,7 @@ static int start(int fd)
 	prm_strict = false;
 	log_init(LOG_WARNING, 1);
 	ret = engine_init();
-	return ret ? ret : conn_create(fd, rnic_pd_get(1), &ops, NULL, &s.c);
+	return ret ? ret : soft_create(fd, rnic_pd_get(1), &ulp, NULL, &s.ep);
 }
 
 static int go(int ret)
@@ -186,7 +185,7 @@ static int soft_listen(struct sockaddr_in *a)
 static int soft_serve(void)
 {
 	/* the Initiator's wish decides about CRCs */
-	const struct conn_attr attr = { .rev = 2, .p2p = true, .ird = IW_QP_IRD, .ord = IW_QP_ORD };
+	const struct soft_mpa mpa = { .rev = 2, .p2p = true, .ird = IW_QP_IRD, .ord = IW_QP_ORD };
 	int fd = accept(s.listener, NULL, NULL), ret;
 
 	if (fd < 0)
@@ -194,13 +193,13 @@ static int soft_serve(void)
 	ret = start(fd);
 	if (ret)
 		return ret;
-	conn_set_attr(s.c, &attr);
-	return go(conn_respond(s.c));
+	soft_set_mpa(s.ep, &mpa);
+	return go(endpoint_respond(s.ep));
 }
 
 static int soft_client(const struct sockaddr_in *a, const struct ask *ask)
 {
-	const struct conn_attr attr = { .rev = 2, .p2p = true, .crc = ask->crc, .ird = IW_QP_IRD, .ord = IW_QP_ORD };
+	const struct soft_mpa mpa = { .rev = 2, .p2p = true, .crc = ask->crc, .ird = IW_QP_IRD, .ord = IW_QP_ORD };
 	struct hello h = { .ask = *ask };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), ret;
 
@@ -211,9 +210,9 @@ static int soft_client(const struct sockaddr_in *a, const struct ask *ask)
 		ret = setup(ask);
 	if (ret)
 		return ret;
-	conn_set_attr(s.c, &attr);
+	soft_set_mpa(s.ep, &mpa);
 	h.there = here();
-	return go(conn_initiate(s.c, (uint8_t *)&h, sizeof(h)));
+	return go(endpoint_initiate(s.ep, (uint8_t *)&h, sizeof(h)));
 }
 
 const struct provider soft_provider = {

@@ -7,6 +7,9 @@ app.py hold ADDRESS PORT N			opens N connections, says how many answered, keeps 
 app.py bulk ADDRESS PORT OCTETS			there and back again
 app.py scribble ADDRESS PORT SECONDS		uses a stream and writes all over the memory it shares with the daemon
 app.py churn ADDRESS PORT N			N connections one after the other, a question and an answer each
+app.py believes ADDRESS PORT			accepts one connection, and asks what it is as long as the other side scribbles
+app.py forge ADDRESS PORT SECONDS		connects, writes all over the memory it shares with the server's program, then speaks
+app.py believes2, forge2			the same with the parts of client and server exchanged
 app.py grab SOCKET N				connects N times to the daemon's control socket and says nothing, until its input ends
 app.py deaf ADDRESS PORT N			opens N connections, writes until nobody takes any more, reads nothing, until its input ends
 """
@@ -142,6 +145,76 @@ def scribble(addr, port, seconds):
             except OSError:
                 pass
     print("scribbled", n, "areas", len(areas), flush=True)
+
+
+def answers(s):
+    yield "getsockname", s.getsockname()
+    yield "getpeername", s.getpeername()
+    yield "SO_DOMAIN", s.getsockopt(socket.SOL_SOCKET, 39)
+    yield "SO_ERROR", s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    yield "ready", [e for _, e in poller(s).poll(0)]
+
+
+def poller(s):
+    p = select.poll()
+    p.register(s, select.POLLIN | select.POLLRDHUP)
+    return p
+
+
+def asking(s):
+    want, n, end = dict(answers(s)), 0, time.monotonic() + 60
+    s.sendall(b"g")     # from here on the other side may forge
+    while time.monotonic() < end:
+        for what, got in answers(s):
+            if what == "ready" and got == [select.POLLIN]:
+                print("asked often" if n > 100 else "asked", "got", s.recv(5, socket.MSG_DONTWAIT), flush=True)
+                return
+            if got != want[what]:
+                print(what, want[what], "became", got, flush=True)
+                return
+        n += 1
+    print("nothing came", flush=True)
+
+
+def forging(s, seconds):
+    s.recv(1)   # both ends are done with setting it up: what is put back at the end must be what belongs there
+    areas, mem, end, turn = list(shared()), open("/proc/self/mem", "r+b", buffering=0), time.monotonic() + float(seconds), 0
+    before = [(mem.seek(a), mem.read(min(size, 4096)))[1] for a, size in areas]
+    while time.monotonic() < end:
+        turn += 1
+        for a, size in areas:
+            mem.seek(a + 6)     # the flags
+            mem.write(random.choice((b"\0\0", b"\1\0", b"\xff\xff")))
+            for off in range(8 if turn & 1 else 128, min(size, 4096) & -8, 8):
+                mem.seek(a + off)
+                mem.write(random.choice((b"\2\0\0\0\1\0\0\0", b"\xff" * 8, b"\0" * 8, random.randbytes(8))))
+    for (a, size), was in zip(areas, before):
+        mem.seek(a)
+        mem.write(was)
+    s.sendall(b"truth")
+    try:
+        s.recv(1)
+    except OSError:
+        pass    # it has spoiled its own end
+
+
+def believes(addr, port, _):
+    with socket.create_server((addr, int(port))) as l:
+        s = l.accept()[0]
+        asking(s)
+
+
+def forge(addr, port, seconds):
+    forging(socket.create_connection((addr, int(port)), timeout=60), seconds)
+
+
+def believes2(addr, port, _):
+    asking(socket.create_connection((addr, int(port))))
+
+
+def forge2(addr, port, seconds):
+    with socket.create_server((addr, int(port))) as l:
+        forging(l.accept()[0], seconds)
 
 
 def churn(addr, port, n):

@@ -28,7 +28,7 @@ class Client:
 
     def put(self, kind, body, fds=()):
         self.seq += 1
-        m = struct.pack("=IHHII", MAGIC, 2, kind, 16 + len(body), self.seq) + body
+        m = struct.pack("=IHHII", MAGIC, 3, kind, 16 + len(body), self.seq) + body
         self.s.sendmsg([m], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
 
     def get(self):

@@ -2,7 +2,7 @@
 /* What is remembered for programs is bounded for each user, however many programs he runs, and all given back. */
 #include "util.h"
 
-#include "../../daemon/cm_priv.h"
+#include "daemon/cm/book.h"
 
 #define CLIENTS	40u
 #define EACH	4000u
@@ -41,7 +41,7 @@ static unsigned int plains(uint32_t uid)
 
 static void one_user_many_programs(void **state)
 {
-	const struct tuple t = { 0 };
+	const struct iw_tuple t = { 0 };
 
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		client_init(i, i == CLIENTS - 1 ? 1001 : 1000);

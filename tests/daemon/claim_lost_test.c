@@ -115,7 +115,6 @@ static void start(void)
 	iw_ctl_init(&a, IW_CTL_HELLO_ACK, t.seq);
 	a.result = 0;
 	a.answer_ms = 10000;
-	a.generation = 1;
 	send_fds(t.lib, &a, sizeof(a), t.fds, 2);
 	hear(IW_CTL_LISTEN, &fd);
 	close(fd);

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../daemon/closing.h"
+#include "daemon/base/closing.h"
 
 #define CLOSES	50
 #define STOPS	2000	/* 40 a close are twice as many as it needs, and far less than a flood */

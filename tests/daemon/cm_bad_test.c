@@ -5,9 +5,9 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
-#include "../../proto/crc32c.h"
-#include "../../proto/mpa.h"
-#include "../../proto/session.h"
+#include "proto/crc32c.h"
+#include "proto/mpa.h"
+#include "proto/session.h"
 
 /* ---- the control socket ---- */
 
@@ -199,7 +199,7 @@ static void never_reads(void **state)
 /* One user's programs are as many as they are: the daemon's memory and its walks over them are everybody's. */
 static void too_many_clients(void **state)
 {
-	enum { MAX = 8192 };		/* MAX_CLIENTS of daemon/ctl.c */
+	enum { MAX = 8192 };		/* MAX_CLIENTS of daemon/cm/ctl.c */
 	struct rlimit rl, was;
 	static int s[MAX];
 	unsigned int before = daemon_fds(), room;

@@ -3,10 +3,11 @@
 #include "cm_util.h"
 #include "util.h"
 
-#include "../../daemon/cm_priv.h"
+#include "daemon/cm/ctl.h"
+#include "daemon/net/peers.h"
 
-#define MAX_REQS 64u		/* of daemon/ctl.c */
-#define FILES	 600u		/* 256 are the daemon's own (daemon/prm.c) */
+#define MAX_REQS 64u		/* of daemon/cm/ctl.c */
+#define FILES	 600u		/* 256 are the daemon's own (daemon/rnic/prm.c) */
 #define SHARE	 ((FILES - 256) / 2)
 #define LIBS	 3u
 #define EACH	 60u		/* claims of one of them */

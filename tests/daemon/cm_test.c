@@ -65,23 +65,21 @@ static int held(int c)
 static void joined(void **state)
 {
 	struct answer k;
-	struct iw_page *page;
+	struct sockaddr_in from;
+	socklen_t len = sizeof(from);
 	int c, s, carrier;
 
 	pair(&c, &s);
+	assert_int_equal(getsockname(c, (void *)&from, &len), 0);
 	carrier = held(c);
 	assert_int_equal(send(carrier, "ping", 4, 0), 4);
 	k = lib_conn(&w.server, IW_CTL_CLAIM, s);
 	close(s);
 	assert_int_equal(k.m.result, 0);
 	assert_int_equal(k.m.end, 1);
-	assert_int_equal(k.m.flags, IW_PAGE_LOCAL);
-	page = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, k.fds[1], 0);
-	assert_ptr_not_equal(page, MAP_FAILED);
-	assert_int_equal(page->end[1].local.port, w.port);
-	assert_int_equal(page->end[0].peer.port, w.port);
-	assert_int_equal(page->end[0].local.port, page->end[1].peer.port);
-	munmap(page, IW_PAGE_SIZE);
+	assert_int_equal(k.m.flags, IW_PAGE_LOCAL | IW_PAGE_NEAR);
+	assert_int_equal(k.m.local.port, w.port);
+	assert_int_equal(k.m.peer.port, ntohs(from.sin_port));
 	expect(k.fds[0], "ping");
 	assert_int_equal(send(k.fds[0], "pong", 4, 0), 4);
 	expect(carrier, "pong");
@@ -395,11 +393,20 @@ static void claim_begun(int pair_fds[2])
 	lib_sync(&w.client);
 }
 
-static void claim_ended(int pair_fds[2], enum iw_reason reason)
+/* It was answered no: why. */
+static enum iw_reason claim_end(int pair_fds[2])
 {
-	plain(lib_answer(&w.server), reason);
+	struct answer a = lib_answer(&w.server);
+
+	plain(a, a.m.reason);
 	close(pair_fds[0]);
 	close(pair_fds[1]);
+	return a.m.reason;
+}
+
+static void claim_ended(int pair_fds[2], enum iw_reason reason)
+{
+	assert_int_equal(claim_end(pair_fds), reason);
 }
 
 /* The end of an intent is told, and nothing else: nobody looks at the counters while a claim waits. */
@@ -461,6 +468,18 @@ static void idle_processes_are_not_looked_at(void **state)
 	assert_int_equal(other_does(&o, 'r') & IW_WATCH_LISTED, IW_WATCH_LISTED);
 	claim_begun(p);
 	claim_ended(p, IW_REASON_TIMEOUT);
+	/* nor for ever when it always says so, and neither for another process of its user; the others' connections go on being plain at once */
+	do {
+		assert_in_range(n++, 0, 40);
+		other_does(&o, 'R');
+		other_does(&o, 'r');
+		claim_begun(p);
+	} while (claim_end(p) == IW_REASON_TIMEOUT);
+	other_free(&o);
+	o = other_new();
+	other_does(&o, 'r');
+	claim_begun(p);
+	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
 	other_free(&o);
 }
 

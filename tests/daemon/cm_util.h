@@ -30,8 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../proto/ctlmsg.h"
-#include "../../proto/reason.h"
+#include "proto/ctlmsg.h"
+#include "proto/reason.h"
 
 static struct {
 	char dir[64], log[80];

@@ -13,7 +13,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "../../daemon/conf.h"
+#include "daemon/base/conf.h"
 
 static struct conf c;
 static char err[3000];

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 
 #include "conn_peer.h"
-#include "../../daemon/conn_priv.h"
+#include "daemon/rnic/soft_priv.h"
 
 #define SOCKBUF	(128 << 10)
 
@@ -19,7 +19,7 @@ static void stall(bool markers)
 
 	assert_int_equal(setsockopt(tcp[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
 	respond();
-	assert_int_equal(setsockopt(conn_fd(z.c), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+	assert_int_equal(setsockopt(soft_fd(z.c), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
 	say(out, (size_t)iw_mpa_encode(&q, out));
 	hear(20);
 	say_vec("fpdu.write.zero");
@@ -27,10 +27,9 @@ static void stall(bool markers)
 	run_rounds(3);
 	wr.sge[0].stag = rnic_mr_stag(mr);
 	for (unsigned int i = 0; i < 20; i++)
-		assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
-	conn_kick(z.c);
+		assert_int_equal(endpoint_post_send(z.c, &wr), 0);
 	run_rounds(50);
-	assert_true(z.c->tx[0] && z.c->tx[1] && z.c->send_op.busy);
+	assert_true(soft_of(z.c)->s->tx[0].used && soft_of(z.c)->s->tx[1].used && soft_of(z.c)->send_op.busy);
 	heard.n = 0;
 }
 
@@ -40,7 +39,7 @@ static size_t with_tcp(void)
 	int in, out;
 
 	assert_int_equal(ioctl(tcp[0], FIONREAD, &in), 0);
-	assert_int_equal(ioctl(conn_fd(z.c), SIOCOUTQ, &out), 0);
+	assert_int_equal(ioctl(soft_fd(z.c), SIOCOUTQ, &out), 0);
 	return (size_t)in + (size_t)out;
 }
 
@@ -88,7 +87,7 @@ static void at_the_end_of_a_buffer(void **state)
 		size_t second, none = 0;
 
 		stall(markers);
-		second = rnic_qp_state(conn_qp(z.c))->tx_pos - z.c->tx[1]->len;
+		second = rnic_qp_state(soft_qp(z.c))->tx_pos - soft_of(z.c)->s->tx[1].len;
 		for (int i = 0; with_tcp(); i++) {
 			assert_true(i < 2000);
 			poll(&p, 1, 10);	/* what is left may be an acknowledgement only */

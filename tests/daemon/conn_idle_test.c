@@ -2,8 +2,9 @@
 /* A connection that received much and is quiet gives its staging pages back, loses no octet by it, and goes on. */
 #include "stream_util.h"
 
-#include "../../daemon/conn_priv.h"
-#include "../../daemon/stream_remote.h"
+#include "daemon/rnic/soft_priv.h"
+#include "daemon/stream/remote.h"
+#include "daemon/stream/stream_priv.h"
 
 #define BULK	(8u << 20)
 
@@ -20,12 +21,12 @@ static void bulk(uint32_t seed)
 	assert_int_equal(r.got, BULK);
 }
 
-static size_t resident(const struct conn *c)
+static size_t resident(const struct soft *c)
 {
-	unsigned char in[(CONN_RX_LEN + 4095) / 4096];
+	unsigned char in[(IW_SOFT_RX + 4095) / 4096];
 	size_t n = 0;
 
-	assert_int_equal(mincore(c->rx, CONN_RX_LEN, in), 0);
+	assert_int_equal(mincore((void *)c->s->rx, IW_SOFT_RX, in), 0);
 	for (size_t i = 0; i < sizeof(in); i++)
 		n += in[i] & 1;
 	return n * 4096;
@@ -38,10 +39,10 @@ static bool given_back(void *arg)
 
 static void staging_is_given_back(void **state)
 {
-	struct conn *c;
+	struct soft *c;
 
 	remote_pair();
-	c = app[1].st->remote->conn;
+	c = soft_of(app[1].st->remote->ep);
 	for (uint32_t seed = 1; seed <= 2; seed++) {
 		bulk(seed);
 		assert_true(resident(c) > 65536);
@@ -53,12 +54,12 @@ static void staging_is_given_back(void **state)
 
 static bool trimmed(void *arg)
 {
-	return ((struct conn *)arg)->rx_peak < 4096;
+	return ((struct soft *)arg)->rx_peak < 4096;
 }
 
 static bool taken(void *arg)
 {
-	return ((struct conn *)arg)->q->stat.rx_zero_tagged == 2;	/* the RTR was the first */
+	return ((struct soft *)arg)->s->qp.stat.rx_zero_tagged == 2;	/* the RTR was the first */
 }
 
 /* The first half of an FPDU waits for the other. */
@@ -66,16 +67,16 @@ static void partial_fpdu_stays(void **state)
 {
 	static const uint8_t fpdu[20] = "\x00\x0e\xc1\x40\0\0\0\0\0\0\0\0\0\0\0\0\xa3\x05\x72\xab";
 	int kept = fcntl(tcp[0], F_DUPFD_CLOEXEC, 0);
-	struct conn *c;
+	struct soft *c;
 
 	remote_pair();
-	c = app[1].st->remote->conn;
+	c = soft_of(app[1].st->remote->ep);
 	bulk(3);
 	run_until(given_back, c);		/* and both ends are quiet: octets can be put between theirs */
-	c->rx_peak = CONN_RX_LEN;
+	c->rx_peak = IW_SOFT_RX;
 	assert_int_equal(send(kept, fpdu, 11, MSG_NOSIGNAL), 11);
 	run_until(trimmed, c);
-	assert_int_equal(c->rx_len, 11);
+	assert_int_equal(c->s->rx_len, 11);
 	assert_int_equal(send(kept, fpdu + 11, 9, MSG_NOSIGNAL), 9);
 	run_until(taken, c);
 	close(kept);

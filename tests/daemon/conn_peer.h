@@ -7,13 +7,13 @@
 
 #include <netinet/tcp.h>
 
-#include "../../daemon/conn.h"
-#include "../../proto/crc32c.h"
-#include "../../proto/wire.h"
-#include "../unit/vec_util.h"
+#include "daemon/rnic/soft.h"
+#include "proto/crc32c.h"
+#include "proto/wire.h"
+#include "tests/unit/vec_util.h"
 
 static struct {
-	struct conn *c;
+	struct endpoint *c;
 	struct iw_mpa_frame request, frame;	/* frame: as established() or closed() had it */
 	const uint8_t *pd;
 	size_t pd_len;
@@ -33,15 +33,15 @@ static struct rnic_mr *mr;
 static void decide(void)
 {
 	if (z.reject)
-		assert_int_equal(conn_reject(z.c, z.pd, z.pd_len), 0);
+		assert_int_equal(endpoint_reject(z.c, z.pd, z.pd_len), 0);
 	else
-		assert_int_equal(conn_accept(z.c, z.pd, z.pd_len), 0);
+		assert_int_equal(endpoint_accept(z.c, z.pd, z.pd_len), 0);
 }
 
-static void on_request(void *ctx, const struct iw_mpa_frame *f)
+static void on_request(void *ctx, const struct endpoint_said *said)
 {
 	z.requested = true;
-	z.request = *f;
+	z.request = *soft_request(z.c);
 	if (!z.late)
 		decide();
 }
@@ -51,18 +51,17 @@ static inline void post_send(const char *s)
 	struct iw_wr wr = { .op = IW_WR_SEND, .flags = IW_WR_INLINE, .inl_len = (uint8_t)strlen(s) };
 
 	memcpy(wr.inl, s, strlen(s));
-	assert_int_equal(rnic_post_send(conn_qp(z.c), &wr), 0);
-	conn_kick(z.c);
+	assert_int_equal(endpoint_post_send(z.c, &wr), 0);
 }
 
-static void on_established(void *ctx, const struct iw_mpa_frame *f)
+static void on_established(void *ctx, const struct endpoint_said *said)
 {
 	z.established = true;
-	z.frame = *f;
+	z.frame = *(soft_param(z.c)->initiator ? soft_reply(z.c) : soft_request(z.c));
 	if (z.unusable) {
 		rnic_mr_dereg(mr);
 		mr = NULL;
-		conn_terminate(z.c, 2, 0, 5);
+		endpoint_terminate(z.c);
 		z.c = NULL;
 		return;
 	}
@@ -79,31 +78,31 @@ static void on_complete(void *ctx, const struct iw_cqe *c)
 		z.flushed++;
 }
 
-static void on_event(void *ctx, enum iw_qp_event ev)
+static void on_event(void *ctx, enum endpoint_event ev)
 {
-	if (ev == IW_QP_EV_EOF && z.close_on_eof)
-		conn_close(z.c);
-	if (ev != IW_QP_EV_TERM_SENT && ev != IW_QP_EV_TERM_RECEIVED)
+	if (ev == ENDPOINT_EV_EOF && z.close_on_eof)
+		endpoint_close(z.c);
+	if (ev != ENDPOINT_EV_TERM_SENT && ev != ENDPOINT_EV_TERM_RECEIVED)
 		return;
 	z.terms++;
-	z.term = rnic_qp_state(conn_qp(z.c))->term;
+	z.term = *soft_term(z.c);
 }
 
-static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 {
 	z.closed = true;
 	z.err = err;
 	z.rejected = reject;
 	if (!z.terms)
-		z.term = rnic_qp_state(conn_qp(z.c))->term;
+		z.term = *soft_term(z.c);
 	if (reject)
-		z.frame = *reject;
+		z.frame = *soft_reply(z.c);
 	rnic_mr_dereg(mr);
 	mr = NULL;
 	z.c = NULL;
 }
 
-static const struct conn_ops ops = {
+static const struct endpoint_ulp ops = {
 	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
 };
 
@@ -128,7 +127,7 @@ static int teardown(void **state)
 {
 	if (z.c) {
 		rnic_mr_dereg(mr);
-		conn_abort(z.c);
+		endpoint_abort(z.c);
 	}
 	mr = NULL;
 	for (int i = 0; i < 2; i++)
@@ -152,23 +151,23 @@ static inline void again(void)
 
 static void create(void)
 {
-	assert_int_equal(conn_create(tcp[1], pd, &ops, NULL, &z.c), 0);
+	assert_int_equal(soft_create(tcp[1], pd, &ops, NULL, &z.c), 0);
 	tcp[1] = -1;
-	assert_int_equal(rnic_mr_reg(pd, conn_qp(z.c), mem, sizeof(mem), 0, 63, &mr), 0);
+	assert_int_equal(rnic_mr_reg(pd, soft_qp(z.c), mem, sizeof(mem), 0, 63, &mr), 0);
 	for (unsigned int i = 0; i < 4; i++)
-		assert_int_equal(rnic_post_recv(conn_qp(z.c), i, &(struct iw_sge){ .stag = rnic_mr_stag(mr), .to = i * 64, .len = 64 }), 0);
+		assert_int_equal(endpoint_post_recv(z.c, i, &(struct iw_sge){ .stag = rnic_mr_stag(mr), .to = i * 64, .len = 64 }), 0);
 }
 
 static inline void respond(void)
 {
 	create();
-	assert_int_equal(conn_respond(z.c), 0);
+	assert_int_equal(endpoint_respond(z.c), 0);
 }
 
 static inline void initiate(const char *s)
 {
 	create();
-	assert_int_equal(conn_initiate(z.c, (const uint8_t *)s, strlen(s)), 0);
+	assert_int_equal(endpoint_initiate(z.c, (const uint8_t *)s, strlen(s)), 0);
 }
 
 static void say(const void *p, size_t n)
@@ -216,7 +215,7 @@ static inline void hear_vec(const char *name)
 	assert_memory_equal(hear(v->n), v->p, v->n);
 }
 
-/* The Responder of the vectors takes only Writes as RTR. Ours takes all that mpa.req.r2.p2p offers (requirements 6, row 35). */
+/* The Responder of the vectors takes only Writes as RTR. Ours takes all that mpa.req.r2.p2p offers. */
 static inline const uint8_t *p2p_reply(void)
 {
 	static uint8_t out[24];
@@ -252,7 +251,7 @@ static inline bool got_one(void *arg)
 
 static inline const struct iw_qp_param *param(void)
 {
-	return &rnic_qp_state(conn_qp(z.c))->param;
+	return soft_param(z.c);
 }
 
 static int group_setup(void **state)

@@ -91,22 +91,22 @@ static void absurd_depths(void **state)
 	assert_true(param()->ird == 16 && param()->ord == 16);
 }
 
-/* Our Revision 1 has room for 512 octets of private data, Revision 2 for 508 (wire.md 1). */
+/* Our Revision 1 has room for 512 octets of private data, Revision 2 for 508. */
 static void private_data_limits(void **state)
 {
 	static uint8_t pd512[512];
 
 	for (unsigned int rev = 1; rev < 3; rev++) {
 		const size_t max = rev == 1 ? 512 : 508;
-		struct conn_attr a;
+		struct soft_mpa a;
 
-		conn_attr_default(&a);
+		soft_mpa_default(&a);
 		a.rev = (uint8_t)rev;
 		a.p2p = rev == 2;
 		create();
-		conn_set_attr(z.c, &a);
-		assert_int_equal(conn_initiate(z.c, pd512, max + 1), -EINVAL);
-		assert_int_equal(conn_initiate(z.c, pd512, max), 0);
+		soft_set_mpa(z.c, &a);
+		assert_int_equal(endpoint_initiate(z.c, pd512, max + 1), -EINVAL);
+		assert_int_equal(endpoint_initiate(z.c, pd512, max), 0);
 		assert_int_equal(iw_get16(hear(532) + 18), 512);
 		again();
 	}
@@ -218,8 +218,8 @@ static void conversation_cut(void **state)
 /* ---- Responder: what the Request asks for ---- */
 
 /*
- * EMPA-9.2-01: all of the RTRs offered that we have are taken, a Send never (wire.md 1); when nothing else is offered, ours are named
- * (requirements 6, row 35). For a Read our depth is 1 at least (EMPA-9.1-02).
+ * EMPA-9.2-01: all of the RTRs offered that we have are taken, a Send never; when nothing else is offered, ours are named
+ * (docs/rnic.md). For a Read our depth is 1 at least (EMPA-9.1-02).
  */
 static void rtr_taken(void **state)
 {
@@ -373,18 +373,18 @@ static void wrong_moments(void **state)
 
 	z.late = true;
 	create();
-	assert_int_equal(conn_accept(z.c, NULL, 0), -ENOTCONN);
-	assert_int_equal(conn_reject(z.c, NULL, 0), -ENOTCONN);
-	assert_int_equal(conn_initiate(z.c, octets, IW_MPA_PD_MAX - 3), -EINVAL);
-	assert_int_equal(conn_respond(z.c), 0);
-	assert_int_equal(conn_respond(z.c), -EINVAL);
-	assert_int_equal(conn_initiate(z.c, NULL, 0), -EINVAL);
-	assert_int_equal(conn_accept(z.c, NULL, 0), -ENOTCONN);
+	assert_int_equal(endpoint_accept(z.c, NULL, 0), -ENOTCONN);
+	assert_int_equal(endpoint_reject(z.c, NULL, 0), -ENOTCONN);
+	assert_int_equal(endpoint_initiate(z.c, octets, IW_MPA_PD_MAX - 3), -EINVAL);
+	assert_int_equal(endpoint_respond(z.c), 0);
+	assert_int_equal(endpoint_respond(z.c), -EINVAL);
+	assert_int_equal(endpoint_initiate(z.c, NULL, 0), -EINVAL);
+	assert_int_equal(endpoint_accept(z.c, NULL, 0), -ENOTCONN);
 	say_vec("mpa.req.r1.c");
 	run_until(is_true, &z.requested);
-	assert_int_equal(conn_reject(z.c, octets, IW_MPA_PD_MAX + 1), -EINVAL);
-	assert_int_equal(conn_reject(z.c, octets, IW_MPA_PD_MAX), 0);
-	assert_int_equal(conn_reject(z.c, NULL, 0), -ENOTCONN);
+	assert_int_equal(endpoint_reject(z.c, octets, IW_MPA_PD_MAX + 1), -EINVAL);
+	assert_int_equal(endpoint_reject(z.c, octets, IW_MPA_PD_MAX), 0);
+	assert_int_equal(endpoint_reject(z.c, NULL, 0), -ENOTCONN);
 	assert_int_equal(hear_frame(20 + IW_MPA_PD_MAX).pd_len, IW_MPA_PD_MAX);
 	run_until(is_true, &z.closed);
 }
@@ -392,15 +392,15 @@ static void wrong_moments(void **state)
 /* ---- Initiator ---- */
 static void initiate_with(uint8_t rev, bool p2p, bool crc)
 {
-	struct conn_attr a;
+	struct soft_mpa a;
 
-	conn_attr_default(&a);
+	soft_mpa_default(&a);
 	a.rev = rev;
 	a.p2p = p2p;
 	a.crc = crc;
 	create();
-	conn_set_attr(z.c, &a);
-	assert_int_equal(conn_initiate(z.c, NULL, 0), 0);
+	soft_set_mpa(z.c, &a);
+	assert_int_equal(endpoint_initiate(z.c, NULL, 0), 0);
 }
 
 /* EMPA-10-01: one that wants nothing of the enhanced setup does not use it. No RTR: it sends its own message first. */
@@ -641,7 +641,7 @@ static void cannot_go_on(void **state)
 /* MPA-7.1.2-06: both ends begin. */
 static bool failed_too;
 
-static void other_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+static void other_closed(void *ctx, int err, const struct endpoint_said *reject)
 {
 	failed_too = err == EPROTO || err == ECONNRESET;
 }
@@ -653,14 +653,14 @@ static bool both_failed(void *arg)
 
 static void two_initiators(void **state)
 {
-	struct conn_ops other = ops;
-	struct conn *c;
+	struct endpoint_ulp other = ops;
+	struct endpoint *c;
 
 	failed_too = false;
 	other.closed = other_closed;
-	assert_int_equal(conn_create(tcp[0], pd, &other, NULL, &c), 0);
+	assert_int_equal(soft_create(tcp[0], pd, &other, NULL, &c), 0);
 	tcp[0] = -1;
-	assert_int_equal(conn_initiate(c, NULL, 0), 0);
+	assert_int_equal(endpoint_initiate(c, NULL, 0), 0);
 	initiate("");
 	run_until(both_failed, NULL);
 	assert_true(z.err == EPROTO || z.err == ECONNRESET);

@@ -2,13 +2,13 @@
 /* RDMAP endpoints over loopback TCP: startup in both roles, messages, Terminate, and every way to end. */
 #include "util.h"
 
-#include "../../daemon/conn.h"
-#include "../../proto/wire.h"
+#include "daemon/rnic/soft.h"
+#include "proto/wire.h"
 
 #define LEN (256u << 10)
 
 struct side {
-	struct conn *c;
+	struct endpoint *c;
 	struct rnic_mr *mr;
 	uint8_t *mem;
 	bool established, closed, accept, reject, close_on_eof;
@@ -16,28 +16,28 @@ struct side {
 	unsigned int sends, recvs, reads, writes;
 	struct iw_cqe last;
 	struct iw_mpa_frame frame;	/* established() or closed() */
-	enum iw_qp_event event;
+	enum endpoint_event event;
 	struct iw_term term;
 };
 
-static void on_request(void *ctx, const struct iw_mpa_frame *req)
+static void on_request(void *ctx, const struct endpoint_said *said)
 {
 	struct side *s = ctx;
 
-	s->frame = *req;
+	s->frame = *soft_request(s->c);
 	if (s->reject)
-		assert_int_equal(conn_reject(s->c, (const uint8_t *)"no", 2), 0);
+		assert_int_equal(endpoint_reject(s->c, (const uint8_t *)"no", 2), 0);
 	else
-		assert_int_equal(conn_accept(s->c, (const uint8_t *)"reply", 5), 0);
+		assert_int_equal(endpoint_accept(s->c, (const uint8_t *)"reply", 5), 0);
 }
 
-static void on_established(void *ctx, const struct iw_mpa_frame *f)
+static void on_established(void *ctx, const struct endpoint_said *said)
 {
 	struct side *s = ctx;
 
 	assert_false(s->established);
 	s->established = true;
-	s->frame = *f;
+	s->frame = *(soft_param(s->c)->initiator ? soft_reply(s->c) : soft_request(s->c));
 }
 
 static void on_complete(void *ctx, const struct iw_cqe *cqe)
@@ -53,29 +53,29 @@ static void on_complete(void *ctx, const struct iw_cqe *cqe)
 	s->writes += cqe->op == IW_WR_WRITE;
 }
 
-static void on_event(void *ctx, enum iw_qp_event ev)
+static void on_event(void *ctx, enum endpoint_event ev)
 {
 	struct side *s = ctx;
 
 	s->event = ev;
-	s->term = rnic_qp_state(conn_qp(s->c))->term;
-	if (ev == IW_QP_EV_EOF && s->close_on_eof)
-		conn_close(s->c);
+	s->term = *soft_term(s->c);
+	if (ev == ENDPOINT_EV_EOF && s->close_on_eof)
+		endpoint_close(s->c);
 }
 
-static void on_closed(void *ctx, int err, const struct iw_mpa_frame *rej)
+static void on_closed(void *ctx, int err, const struct endpoint_said *rej)
 {
 	struct side *s = ctx;
 
 	assert_false(s->closed);
 	s->closed = true;
 	s->err = err;
-	s->c = NULL;
 	if (rej)
-		s->frame = *rej;
+		s->frame = *soft_reply(s->c);
+	s->c = NULL;
 }
 
-static const struct conn_ops ops = {
+static const struct endpoint_ulp ops = {
 	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
 };
 
@@ -115,14 +115,14 @@ static int teardown(void **state)
 static void side_start(struct side *s, int i)
 {
 	memset(s, 0, sizeof(*s));
-	assert_int_equal(conn_create(tcp[i], pd, &ops, s, &s->c), 0);
+	assert_int_equal(soft_create(tcp[i], pd, &ops, s, &s->c), 0);
 	tcp[i] = -1;
 }
 
 static void give_memory(struct side *s, unsigned int access)
 {
 	s->mem = calloc(1, LEN);
-	assert_int_equal(rnic_mr_reg(pd, conn_qp(s->c), s->mem, LEN, 0x1000, access, &s->mr), 0);
+	assert_int_equal(rnic_mr_reg(pd, soft_qp(s->c), s->mem, LEN, 0x1000, access, &s->mr), 0);
 }
 
 static struct iw_sge sge(const struct side *s, uint64_t off, uint32_t len)
@@ -134,13 +134,12 @@ static void post_recv(struct side *s, uint64_t off, uint32_t len)
 {
 	struct iw_sge g = sge(s, off, len);
 
-	assert_int_equal(iw_qp_post_recv(rnic_qp_state(conn_qp(s->c)), 1, &g), 0);
+	assert_int_equal(endpoint_post_recv(s->c, 1, &g), 0);
 }
 
 static void post(struct side *s, struct iw_wr wr)
 {
-	assert_int_equal(iw_qp_post_send(rnic_qp_state(conn_qp(s->c)), &wr), 0);
-	conn_kick(s->c);
+	assert_int_equal(endpoint_post_send(s->c, &wr), 0);
 }
 
 static bool both_up(void *arg)
@@ -167,8 +166,8 @@ static void connect_pair(struct side s[2])
 		give_memory(&s[i], ALL_RIGHTS);
 		post_recv(&s[i], 0, LEN);
 	}
-	assert_int_equal(conn_respond(s[1].c), 0);
-	assert_int_equal(conn_initiate(s[0].c, (const uint8_t *)"hello", 5), 0);
+	assert_int_equal(endpoint_respond(s[1].c), 0);
+	assert_int_equal(endpoint_initiate(s[0].c, (const uint8_t *)"hello", 5), 0);
 	run_until(both_up, s);
 	assert_int_equal(s[1].frame.pd_len, 5);
 	assert_memory_equal(s[1].frame.pd, "hello", 5);
@@ -178,8 +177,8 @@ static void connect_pair(struct side s[2])
 
 static void close_pair(struct side s[2])
 {
-	conn_close(s[0].c);
-	conn_close(s[1].c);
+	endpoint_close(s[0].c);
+	endpoint_close(s[1].c);
 	run_until(both_closed, s);
 	assert_int_equal(s[0].err, 0);
 	assert_int_equal(s[1].err, 0);
@@ -213,8 +212,8 @@ static void send_both_ways(void **state)
 	assert_int_equal(s[1].last.len, 15);
 	assert_int_equal(s[1].last.se, 1);
 	assert_memory_equal(s[1].mem, "from the server", 15);
-	assert_int_equal(conn_stat(s[0].c)->rx_send, 1);
-	assert_int_equal(conn_stat(s[0].c)->tx_send, 1);
+	assert_int_equal(rnic_qp_state(soft_qp(s[0].c))->stat.rx_send, 1);
+	assert_int_equal(rnic_qp_state(soft_qp(s[0].c))->stat.tx_send, 1);
 	close_pair(s);
 }
 
@@ -228,8 +227,8 @@ static void write_then_immediate(struct side s[2], bool large)
 {
 	uint32_t half = LEN / 2;
 
-	conn_large_fpdu(s[0].c, large);
-	conn_large_fpdu(s[1].c, large);
+	endpoint_large(s[0].c, large);
+	endpoint_large(s[1].c, large);
 	pattern(s[0].mem, half, large);
 	post(&s[0], (struct iw_wr){ .op = IW_WR_WRITE, .nsge = 1, .sge[0] = sge(&s[0], 0, half),
 				    .rstag = rnic_mr_stag(s[1].mr), .rto = 0x1000 + half });
@@ -249,7 +248,7 @@ static void writes(void **state)
 	connect_pair(s);
 	write_then_immediate(s, false);
 	write_then_immediate(s, true);
-	assert_int_equal(conn_stat(s[1].c)->rx_write_octets, LEN);
+	assert_int_equal(rnic_qp_state(soft_qp(s[1].c))->stat.rx_write_octets, LEN);
 	close_pair(s);
 }
 
@@ -294,8 +293,8 @@ static void rejected(void **state)
 	side_start(&s[0], 0);
 	side_start(&s[1], 1);
 	s[1].reject = true;
-	conn_respond(s[1].c);
-	conn_initiate(s[0].c, NULL, 0);
+	endpoint_respond(s[1].c);
+	endpoint_initiate(s[0].c, NULL, 0);
 	run_until(both_closed, s);
 	assert_int_equal(s[0].err, ECONNREFUSED);
 	assert_int_equal(s[0].frame.reject, 1);
@@ -315,8 +314,8 @@ static void bad_stag_terminates(void **state)
 	run_until(both_closed, s);
 	assert_int_equal(s[0].err, EPROTO);
 	assert_int_equal(s[1].err, EPROTO);
-	assert_int_equal(s[0].event, IW_QP_EV_TERM_RECEIVED);
-	assert_int_equal(s[1].event, IW_QP_EV_TERM_SENT);
+	assert_int_equal(s[0].event, ENDPOINT_EV_TERM_RECEIVED);
+	assert_int_equal(s[1].event, ENDPOINT_EV_TERM_SENT);
 	free(s[0].mem);
 	free(s[1].mem);
 }
@@ -344,7 +343,7 @@ static void both_hear_the_cause(void **state)
 static void respond_to(struct side *s, const void *octets, size_t len)
 {
 	side_start(s, 1);
-	assert_int_equal(conn_respond(s->c), 0);
+	assert_int_equal(endpoint_respond(s->c), 0);
 	if (len)
 		assert_int_equal(write(tcp[0], octets, len), len);
 }
@@ -370,7 +369,7 @@ static void silent_responder(void **state)
 
 	conf.startup_timeout = 100;
 	side_start(&s, 0);
-	conn_initiate(s.c, NULL, 0);
+	endpoint_initiate(s.c, NULL, 0);
 	run_until(closed_one, &s);
 	assert_int_equal(s.err, ETIMEDOUT);
 }
@@ -426,7 +425,7 @@ static void reply_with(struct side *s, const uint8_t *reply, size_t len)
 	uint8_t req[24];
 
 	side_start(s, 0);
-	conn_initiate(s->c, NULL, 0);
+	endpoint_initiate(s->c, NULL, 0);
 	run_rounds(2);
 	read_exactly(tcp[1], req, sizeof(req));
 	assert_memory_equal(req, req_p2p, sizeof(req));
@@ -444,9 +443,9 @@ static void initiator_sends_rtr(void **state)
 	run_rounds(2);
 	read_exactly(tcp[1], got, sizeof(got));
 	assert_memory_equal(got, rtr, sizeof(rtr));
-	assert_int_equal(rnic_qp_state(conn_qp(s.c))->param.ord, 8);
-	assert_int_equal(rnic_qp_state(conn_qp(s.c))->param.ird, 16);
-	conn_abort(s.c);
+	assert_int_equal(soft_param(s.c)->ord, 8);
+	assert_int_equal(soft_param(s.c)->ird, 16);
+	endpoint_abort(s.c);
 }
 
 static bool peer_sees_end(void *arg)
@@ -511,7 +510,7 @@ static void unannounced_fin(void **state)
 	struct side s[2];
 
 	connect_pair(s);
-	shutdown(conn_fd(s[0].c), SHUT_WR);
+	shutdown(soft_fd(s[0].c), SHUT_WR);
 	run_until(closed_one, &s[1]);
 	assert_int_equal(s[1].err, ECONNRESET);
 	run_until(both_closed, s);
@@ -526,7 +525,7 @@ static void close_answered_in_the_event(void **state)
 
 	connect_pair(s);
 	s[1].close_on_eof = true;
-	conn_close(s[0].c);
+	endpoint_close(s[0].c);
 	run_until(both_closed, s);
 	assert_int_equal(s[0].err, 0);
 	assert_int_equal(s[1].err, 0);
@@ -539,11 +538,11 @@ static void abort_is_a_reset(void **state)
 	struct side s[2];
 
 	connect_pair(s);
-	conn_abort(s[0].c);
+	endpoint_abort(s[0].c);
 	run_until(closed_one, &s[1]);
 	assert_int_equal(s[1].err, ECONNRESET);
 	run_rounds(3);
-	assert_false(s[0].closed);	/* no callback after conn_abort() */
+	assert_false(s[0].closed);	/* no callback after endpoint_abort() */
 	free(s[0].mem);
 	free(s[1].mem);
 }
@@ -556,7 +555,7 @@ static void detach_lingers(void **state)
 	s[1].close_on_eof = true;
 	pattern(s[0].mem, LEN, 3);
 	post(&s[0], (struct iw_wr){ .op = IW_WR_SEND, .nsge = 1, .sge[0] = sge(&s[0], 0, LEN) });
-	conn_detach(s[0].c);
+	endpoint_detach(s[0].c);
 	run_until(closed_one, &s[1]);
 	assert_int_equal(s[1].err, 0);
 	assert_int_equal(s[1].recvs, 1);
@@ -574,8 +573,8 @@ static void peer_never_closes(void **state)
 	conf.close_timeout = 100;
 	connect_pair(s);
 	s[1].close_on_eof = false;
-	conn_close(s[0].c);
-	conn_abort(s[1].c);
+	endpoint_close(s[0].c);
+	endpoint_abort(s[1].c);
 	run_until(closed_one, &s[0]);
 	assert_int_equal(s[0].err, 0);
 	free(s[0].mem);
@@ -640,7 +639,7 @@ static void junk_after_startup(void **state)
 		while (recv(tcp[0], in, sizeof(in), MSG_DONTWAIT) > 0)
 			;
 		if (!s.closed)
-			conn_abort(s.c);
+			endpoint_abort(s.c);
 		close(tcp[0]);
 		free(s.mem);
 		tcp_pair(tcp);

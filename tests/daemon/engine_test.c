@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The event loop: whose turn it is. */
+#include <fcntl.h>
+#include <sys/socket.h>
+
 #include "util.h"
 
 static struct {
@@ -83,9 +86,27 @@ static int group_teardown(void **state)
 
 #define T(f) cmocka_unit_test_setup(f, setup)
 
+/* Some kernels give -EAGAIN for a file with O_NONBLOCK; who shares it may set that again. */
+static void nonblocking_again_and_again(void **state)
+{
+	unsigned int spun = 0, n = 0;
+	int v[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, v), 0);
+	assert_true(engine_file_again(v[0], -EINTR, &spun));
+	assert_false(engine_file_again(v[0], -EPIPE, &spun));
+	assert_int_equal(spun, 0);
+	assert_true(fcntl(v[0], F_GETFL) & O_NONBLOCK);
+	while (engine_file_again(v[0], -EAGAIN, &spun) && n++ < 1000)
+		assert_false(fcntl(v[0], F_GETFL) & O_NONBLOCK);
+	assert_in_range(n, 10, 100);
+	close(v[0]);
+	close(v[1]);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { T(restarted_at_once), T(order_of_start) };
+	const struct CMUnitTest tests[] = { T(restarted_at_once), T(order_of_start), T(nonblocking_again_and_again) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

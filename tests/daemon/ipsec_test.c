@@ -7,8 +7,8 @@
 #include <linux/xfrm.h>
 #include <netinet/in.h>
 
-#include "../../daemon/ipsec.h"
-#include "../../daemon/stream.h"
+#include "daemon/net/ipsec.h"
+#include "daemon/stream/stream.h"
 #include "ipsec_dump.h"
 
 static struct ipsec_table table;
@@ -58,7 +58,7 @@ static struct iw_addr addr(const char *ip, uint16_t port)
 
 static bool covers(const char *local, uint16_t lport, const char *peer, uint16_t pport)
 {
-	return ipsec_table_covers(&table, &(struct tuple){ .local = addr(local, lport), .peer = addr(peer, pport) });
+	return ipsec_table_covers(&table, &(struct iw_tuple){ .local = addr(local, lport), .peer = addr(peer, pport) });
 }
 
 static bool to(const char *peer)

@@ -130,6 +130,32 @@ static void journal_that_does_not_read(void **state)
 	close(j);
 }
 
+/* What a line is about is in fields of its own, and no text of a program's makes another. */
+static void journal_fields(void **state)
+{
+	struct log_about about = { .id = LOG_ID_STREAM, .program = "a\nUID=0\nb", .pid = 17, .uid = 2001, .peer = "192.0.2.1:80", .stream = 0xabc };
+	static char buf[1 << 16], want[1024];
+	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket" };
+	int j = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (access("/run/systemd/journal", F_OK) || mount("none", "/run/systemd", "tmpfs", 0, NULL))
+		skip();
+	assert_int_equal(mkdir("/run/systemd/journal", 0755), 0);
+	assert_int_equal(bind(j, (struct sockaddr *)&a, sizeof(a)), 0);
+	say_stream(2);
+	log_init(LOG_INFO, 0);
+	log_write_about(LOG_INFO, "test.c", 7, &about, "it\nended");
+	drain(j, buf, sizeof(buf));
+	snprintf(want, sizeof(want), "MESSAGE=it?ended\nPRIORITY=6\nSYSLOG_IDENTIFIER=iwarpd\nCODE_FILE=test.c\nCODE_LINE=7\nMESSAGE_ID=%s\n"
+		 "PROGRAM=a?UID=0?b\nPID=17\nUID=2001\nPEER=192.0.2.1:80\nSTREAM=abc\n", LOG_ID_STREAM);
+	assert_string_equal(strstr(buf, "MESSAGE=it?") ? strstr(buf, "MESSAGE=it?") : buf, want);
+	about = (struct log_about){ .reason = "policy" };
+	log_write_about(LOG_INFO, "test.c", 8, &about, "plain");
+	drain(j, buf, sizeof(buf));
+	assert_string_equal(buf, "MESSAGE=plain\nPRIORITY=6\nSYSLOG_IDENTIFIER=iwarpd\nCODE_FILE=test.c\nCODE_LINE=8\nREASON=policy\n");
+	close(j);
+}
+
 static int group_setup(void **state)
 {
 	saved = fcntl(2, F_DUPFD_CLOEXEC, 10);
@@ -141,6 +167,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pipe_that_nobody_reads), cmocka_unit_test(storm), cmocka_unit_test(journal_that_does_not_read),
+		cmocka_unit_test(journal_fields),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -4,7 +4,7 @@
 
 #include "util.h"
 
-#include "../../daemon/notify.h"
+#include "daemon/base/notify.h"
 
 static void told(const char *name)
 {

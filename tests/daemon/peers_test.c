@@ -5,8 +5,11 @@
 
 #include "util.h"
 
-#include "../../daemon/cm.h"
-#include "../../daemon/session.h"
+#include "daemon/net/locals.h"
+#include "daemon/net/peers.h"
+#include "daemon/net/peers_page.h"
+#include "daemon/session/session.h"
+#include "daemon/stream/stream.h"
 
 #define STREAMS	90u	/* room for them with 1024 files */
 #define PEERS	900u
@@ -128,7 +131,7 @@ static void listing_is_linear(void **state)
 	uint64_t streams = UINT64_MAX, peers = UINT64_MAX;
 	struct stream *st[STREAMS];
 	struct stream_grant g;
-	struct tuple t = { 0 };
+	struct iw_tuple t = { 0 };
 
 	files_like_daemon();
 	for (uint32_t i = 0; i < PEERS; i++)

@@ -265,6 +265,9 @@ static void queues_that_cannot_be_had(void **state)
 	int ret[2];
 
 	conf.max_cq_entries = UINT32_MAX;
+	/* a sanitizer's allocator ends the program when it has no space: with one made before it has room for what is small */
+	assert_int_equal(rnic_qp_create(&a, &qp), 0);
+	rnic_qp_destroy(qp);
 	assert_int_equal(getrlimit(RLIMIT_AS, &was), 0);
 	none = (struct rlimit){ 0, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);

@@ -4,7 +4,7 @@
 
 #include <sys/mman.h>
 
-#include "../../daemon/conn.h"
+#include "daemon/rnic/soft.h"
 
 #define FILES	1024u		/* (1024 - 256) / 4 = 192 streams fit */
 #define ROOM	192u

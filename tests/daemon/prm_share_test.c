@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-#include "../../daemon/conn.h"
+#include "daemon/rnic/soft.h"
 
 /* ---- classes of work ---- */
 
@@ -118,18 +118,18 @@ static void order_is_kept(void **state)
 #define CHUNK	65536u
 #define STREAMS	32u
 
-struct end { struct conn *c; struct rnic_mr *mr; unsigned int user; uint64_t *octets; bool up, closed; };
+struct end { struct endpoint *c; struct rnic_mr *mr; unsigned int user; uint64_t *octets; bool up, closed; };
 struct pipe { struct end tx, rx; };
 
 static uint8_t data[CHUNK], sink[CHUNK];
 static uint32_t rkey[2];
 
-static void on_request(void *ctx, const struct iw_mpa_frame *f)
+static void on_request(void *ctx, const struct endpoint_said *said)
 {
-	assert_int_equal(conn_accept(((struct end *)ctx)->c, NULL, 0), 0);
+	assert_int_equal(endpoint_accept(((struct end *)ctx)->c, NULL, 0), 0);
 }
 
-static void on_established(void *ctx, const struct iw_mpa_frame *f)
+static void on_established(void *ctx, const struct endpoint_said *said)
 {
 	((struct end *)ctx)->up = true;
 }
@@ -143,15 +143,15 @@ static void on_complete(void *ctx, const struct iw_cqe *cqe)
 		return;
 	*e->octets += CHUNK;
 	wr.sge[0] = sge_of(e->mr, 0, CHUNK);
-	rnic_post_send(conn_qp(e->c), &wr);
+	endpoint_post_send(e->c, &wr);
 }
 
-static void on_closed(void *ctx, int err, const struct iw_mpa_frame *f)
+static void on_closed(void *ctx, int err, const struct endpoint_said *said)
 {
 	((struct end *)ctx)->closed = true;
 }
 
-static const struct conn_ops ops = { .request = on_request, .established = on_established, .complete = on_complete, .closed = on_closed };
+static const struct endpoint_ulp ops = { .request = on_request, .established = on_established, .complete = on_complete, .closed = on_closed };
 
 static bool pipe_up(void *arg)
 {
@@ -166,23 +166,23 @@ static void pipe_open(struct pipe *p, struct rnic_pd *pd, uint64_t *octets, unsi
 
 	*p = (struct pipe){ .tx = { .user = user, .octets = octets } };
 	tcp_pair(tcp);
-	assert_int_equal(conn_create(tcp[0], pd, &ops, &p->tx, &p->tx.c), 0);
-	assert_int_equal(conn_create(tcp[1], pd, &ops, &p->rx, &p->rx.c), 0);
+	assert_int_equal(soft_create(tcp[0], pd, &ops, &p->tx, &p->tx.c), 0);
+	assert_int_equal(soft_create(tcp[1], pd, &ops, &p->rx, &p->rx.c), 0);
 	p->tx.mr = new_mr(pd, NULL, data, CHUNK, IW_ACCESS_LOCAL_READ);
-	conn_respond(p->rx.c);
-	conn_initiate(p->tx.c, NULL, 0);
+	endpoint_respond(p->rx.c);
+	endpoint_initiate(p->tx.c, NULL, 0);
 	run_until(pipe_up, p);
-	conn_large_fpdu(p->tx.c, true);
+	endpoint_large(p->tx.c, true);
 	for (unsigned int i = 0; i < 8; i++) {
 		struct iw_wr wr = { .op = IW_WR_WRITE, .nsge = 1, .rstag = rkey[user], .sge = { sge_of(p->tx.mr, 0, CHUNK) } };
 
-		assert_int_equal(rnic_post_send(conn_qp(p->tx.c), &wr), 0);
+		assert_int_equal(endpoint_post_send(p->tx.c, &wr), 0);
 	}
 }
 
 static bool no_conns(void *arg)
 {
-	return !conn_count();
+	return !endpoint_count();
 }
 
 static void floods_of_streams(void **state)
@@ -212,12 +212,12 @@ static void floods_of_streams(void **state)
 	/* fair would be one half; without turns it is one of 33 */
 	assert_true(octets[1] * 4 > octets[0]);
 	for (unsigned int i = 0; i < STREAMS; i++) {
-		conn_abort(flood[i].tx.c);
-		conn_abort(flood[i].rx.c);
+		endpoint_abort(flood[i].tx.c);
+		endpoint_abort(flood[i].rx.c);
 		rnic_mr_dereg(flood[i].tx.mr);
 	}
-	conn_abort(good.tx.c);
-	conn_abort(good.rx.c);
+	endpoint_abort(good.tx.c);
+	endpoint_abort(good.rx.c);
 	rnic_mr_dereg(good.tx.mr);
 	run_until(no_conns, NULL);
 	rnic_mr_dereg(mr);

@@ -2,7 +2,7 @@
 /* The STag table: who may touch which octets, and that nothing outlives its registration. */
 #include "util.h"
 
-#include "../../daemon/rnic.h"
+#include "daemon/rnic/rnic.h"
 
 #define LEN	4096u
 #define TO	0x10000u

@@ -4,7 +4,8 @@
 
 #include <sys/resource.h>
 
-#include "../../daemon/session_priv.h"
+#include "daemon/session/ask.h"
+#include "daemon/session/tell.h"
 
 static const uint8_t theirs[16] = { [10] = 0xff, [11] = 0xff, 127, 9, 9, 9 }, ours[16] = { [10] = 0xff, [11] = 0xff, 127, 9, 9, 1 };
 
@@ -74,7 +75,7 @@ static void notice_answers_what_waits(void **state)
 /* One that never acknowledges notices is given up; until then what waits for it is bounded. */
 static void confirms_are_bounded(void **state)
 {
-	struct tuple t = { .local.port = 80, .peer.port = 5000 };
+	struct iw_tuple t = { .local.port = 80, .peer.port = 5000 };
 	struct sess *s = session(false);
 	unsigned int n = 0;
 
@@ -85,6 +86,38 @@ static void confirms_are_bounded(void **state)
 	assert_in_range(n, 100, 2000);
 	assert_int_equal(s->state, SESS_DEAD);
 	run_until(ended, NULL);
+}
+
+static bool nobody_listens(const struct iw_addr *a)
+{
+	return false;
+}
+
+/* Any program can ask about all ports. Of changes those hear that their host's daemon vouched for; the others cost nothing at each. */
+static void strangers_hear_of_no_changes(void **state)
+{
+	static const struct session_ops ops = { .listens = nobody_listens };
+	const struct session_ops *before = session_ops;
+	struct sess *s = session(false);
+
+	session_ops = &ops;
+	s->theirs.bufs = 64;
+	memset(s->asked, 0xff, sizeof(s->asked));
+	memset(s->told, 0xff, sizeof(s->told));
+	sess_listener_changed(80);
+	tell_dialled(s->peer, ours, false);
+	assert_int_equal(s->notices, 0);
+	assert_true(port_bit(s->told, 80));
+	s->vouched = true;
+	sess_listener_changed(80);
+	assert_int_equal(s->notices, 1);
+	assert_false(port_bit(s->told, 80));
+	assert_true(port_bit(s->told, 81));
+	tell_vouched(s);
+	assert_true(s->notices > 1);
+	sess_fail(s, IW_REASON_DAEMON_GONE, NULL);
+	run_until(ended, NULL);
+	session_ops = before;
 }
 
 /* Not with the sanitizers' malloc(), which ends the program instead. */
@@ -119,7 +152,7 @@ static void refill(void *held, const struct rlimit *old)
 /* Without memory a CONFIRM goes out if it can go at once. If it cannot, the session ends: the other daemon need not wait for its timer. */
 static void confirm_without_memory(void **state)
 {
-	struct tuple t = { .local.port = 80, .peer.port = 5000 };
+	struct iw_tuple t = { .local.port = 80, .peer.port = 5000 };
 	struct sess *s = session(false);
 	bool ready, could, told;
 	struct rlimit old;
@@ -303,6 +336,7 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(notice_answers_what_waits), cmocka_unit_test(confirms_are_bounded),
+		cmocka_unit_test(strangers_hear_of_no_changes),
 		MEMORY_RUNS_OUT
 		cmocka_unit_test(strangers_give_way),
 		cmocka_unit_test(dials_are_bounded) };

@@ -241,6 +241,27 @@ static void relay_of_a_nonblocking_socket(void **state)
 	expect_text(tcp[1], "b");
 }
 
+static bool no_error_waits(void *fd)
+{
+	struct pollfd p = { .fd = *(int *)fd };
+
+	return !poll(&p, 1, 0);
+}
+
+/* A time stamp of one's own segment, in the error queue of a socket whose octets are held: it would end every poll at once. */
+static void held_with_an_error_queue(void **state)
+{
+	int mine = fcntl(tcp[0], F_DUPFD_CLOEXEC, 0), stamps = 2 | 16 | 256;	/* TX_SOFTWARE, SOFTWARE, TX_SCHED */
+
+	held();
+	assert_int_equal(setsockopt(mine, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps)), 0);
+	say(mine, "x");
+	assert_false(no_error_waits(&mine));
+	run_until(no_error_waits, &mine);
+	assert_int_equal(stream_state(app[0].st), STREAM_HELD);
+	close(mine);
+}
+
 /* ---- offered ---- */
 
 static void abandoned_without_a_trace(void **state)
@@ -275,7 +296,7 @@ static void carrier_has_a_name(void **state)
 
 static void page_is_filled(void **state)
 {
-	struct tuple t = tuple_of(tcp[0]);
+	struct iw_tuple t = tuple_of(tcp[0]);
 	const struct iw_page *p;
 
 	offer();
@@ -285,8 +306,7 @@ static void page_is_filled(void **state)
 	assert_int_equal(p->stream_id, app[0].g.stream_id);
 	assert_int_equal(p->size, app[0].g.size);
 	assert_int_equal(p->size, IW_PAGE_RINGS + p->tx_len + p->rx_len);
-	assert_memory_equal(&p->end[0].local, &t.local, sizeof(t.local));
-	assert_memory_equal(&p->end[0].peer, &t.peer, sizeof(t.peer));
+	assert_memory_equal(&app[0].g.tuple, &t, sizeof(t));
 	assert_int_equal(atomic_load(&p->end[0].close_state), IW_CLOSE_OPEN);
 	stream_abandon(app[0].st);
 }
@@ -310,7 +330,7 @@ static void segment_is_sealed(void **state)
 
 static void quota_of_streams(void **state)
 {
-	struct tuple t = tuple_of(tcp[0]);
+	struct iw_tuple t = tuple_of(tcp[0]);
 	struct stream_owner other = { .pid = 1, .uid = 1001, .fd = 3, .program = "other" };
 	struct stream_grant g;
 	struct stream *st;
@@ -329,7 +349,7 @@ static void quota_of_streams(void **state)
 
 static void quota_of_memory_leaves_the_socket(void **state)
 {
-	struct tuple t = tuple_of(tcp[1]);
+	struct iw_tuple t = tuple_of(tcp[1]);
 	struct stream_grant g;
 	struct stream *st;
 
@@ -341,10 +361,24 @@ static void quota_of_memory_leaves_the_socket(void **state)
 	expect_text(tcp[1], "still plain");
 }
 
-/* What one offer set aside is there when it is claimed, and free again when it is withdrawn. */
+/* The daemon has buffers of its own for a relay: they count until it ends. */
+static void relay_counts_its_buffers(void **state)
+{
+	const uint64_t *used = &prm_user_get(owner.uid)->used[PRM_MEMORY];
+
+	relay();
+	assert_in_range(*used, 256 << 10, 512 << 10);
+	close_app(0);
+	close(tcp[1]);
+	tcp[1] = -1;
+	run_until(gone, NULL);
+	assert_int_equal(*used, 0);
+}
+
+/* What one offer set aside is there when it is claimed, and free again, but for the buffers of a relay, when it is withdrawn. */
 static void memory_is_set_aside(void **state)
 {
-	struct tuple t = tuple_of(tcp[1]);
+	struct iw_tuple t = tuple_of(tcp[1]);
 	struct stream_grant g;
 	struct stream *st;
 
@@ -362,7 +396,7 @@ static void memory_is_set_aside(void **state)
 /* At every number of descriptors left: an error, nothing lost, the sockets still the caller's. */
 static void out_of_descriptors(void **state)
 {
-	struct tuple t0 = tuple_of(tcp[0]), t1 = tuple_of(tcp[1]);
+	struct iw_tuple t0 = tuple_of(tcp[0]), t1 = tuple_of(tcp[1]);
 	struct rlimit was, now;
 	unsigned int before, failed = 0;
 	struct stream_grant g;
@@ -418,20 +452,22 @@ static void out_of_descriptors(void **state)
 
 /* ---- local pairs ---- */
 
+static const struct stream_owner other_user = { .pid = 1, .uid = 1001, .fd = 3, .program = "other" };
+
 static void local_pair(void)
 {
-	struct tuple t = tuple_of(tcp[1]);
+	struct iw_tuple t = tuple_of(tcp[1]);
 
 	held();
 	say(app[0].fd, "early");
 	run_until(told_held, NULL);
-	assert_int_equal(stream_claim_local(app[0].st, tcp[1], &t, &owner, &app[1].g), 0);
+	assert_int_equal(stream_claim_local(app[0].st, tcp[1], &t, &other_user, &app[1].g), 0);
 	tcp[1] = -1;
 	take_grant(&app[1]);
 	assert_int_equal(app[1].g.end, 1);
 	assert_int_equal(app[1].g.flags, IW_PAGE_LOCAL);
 	assert_int_equal(app[0].page->flags, IW_PAGE_LOCAL);
-	assert_memory_equal(&app[0].page->end[1].local, &t.local, sizeof(t.local));
+	assert_memory_equal(&app[1].g.tuple, &t, sizeof(t));
 	run_rounds(3);
 	expect_octets(&app[1], "early");
 	say(app[1].fd, "answer");
@@ -477,6 +513,45 @@ static void local_server_closes(void **state)
 	close_app(1);
 	expect_end(&app[0], 0);
 	other_end_closes(0);
+}
+
+static uint64_t streams_of(uint32_t uid)
+{
+	return prm_user_get(uid)->used[PRM_STREAMS];
+}
+
+static bool not_counted(void *arg)
+{
+	return !streams_of(*(const uint32_t *)arg);
+}
+
+/* Whoever keeps his end has the stream, not the user who closed the other one. */
+static void closes_first(unsigned int end)
+{
+	uint32_t uid[2] = { owner.uid, other_user.uid };
+
+	local_pair();
+	assert_int_equal(streams_of(uid[0]), 1);
+	assert_int_equal(streams_of(uid[1]), 1);
+	shutdown(app[end].fd, SHUT_RDWR);	/* is not a close */
+	run_rounds(20);
+	assert_int_equal(streams_of(uid[end]), 1);
+	close_app(end);
+	run_until(not_counted, &uid[end]);
+	assert_int_equal(streams_of(uid[!end]), 1);
+	other_end_closes(!end);
+	assert_int_equal(streams_of(uid[0]), 0);
+	assert_int_equal(streams_of(uid[1]), 0);
+}
+
+static void local_counts_for_who_keeps_it(void **state)
+{
+	closes_first(1);
+}
+
+static void local_counts_for_the_server(void **state)
+{
+	closes_first(0);
 }
 
 static void local_half_closes_keep_it(void **state)
@@ -552,7 +627,7 @@ static void local_open_by_cookie(void **state)
 /* The client was gone before the claim: the server still reads what it said. */
 static void local_client_gone_before_the_claim(void **state)
 {
-	struct tuple t = tuple_of(tcp[1]);
+	struct iw_tuple t = tuple_of(tcp[1]);
 
 	held();
 	say(app[0].fd, "testament");
@@ -573,12 +648,13 @@ int main(void)
 		T(server_that_closes_is_plain), T(server_that_resets), T(octets_before_the_commit), T(relay_is_lossless),
 		T(relay_half_close_by_client), T(relay_half_close_by_server), T(relay_close_with_unread),
 		T(relay_octets_for_a_closed_end), T(relay_linger_zero), T(relay_reset_by_server),
-		T(relay_of_a_nonblocking_socket), T(abandoned_without_a_trace), T(carrier_has_a_name), T(page_is_filled),
+		T(relay_of_a_nonblocking_socket), T(held_with_an_error_queue), T(abandoned_without_a_trace), T(carrier_has_a_name), T(page_is_filled),
 		T(segment_is_sealed), T(quota_of_streams), T(quota_of_memory_leaves_the_socket), T(memory_is_set_aside),
 		T(out_of_descriptors),
 		T(local_client_closes), T(local_server_closes), T(local_half_closes_keep_it), T(local_both_killed),
 		T(local_both_half_closed_and_killed), T(local_other_process_dies), T(local_open_by_cookie),
-		T(local_client_gone_before_the_claim),
+		T(local_client_gone_before_the_claim), T(relay_counts_its_buffers),
+		T(local_counts_for_who_keeps_it), T(local_counts_for_the_server),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

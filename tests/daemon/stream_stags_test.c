@@ -2,9 +2,10 @@
 /* What a stream shows the network: STags of its own only, with the rights of their purpose, no longer than needed; nothing after a failed start. */
 #include "stream_util.h"
 
-#include "../../daemon/rnic_priv.h"
-#include "../../daemon/conn.h"
-#include "../../daemon/stream_remote.h"
+#include "daemon/rnic/pd_priv.h"
+#include "daemon/rnic/soft.h"
+#include "daemon/stream/remote.h"
+#include "daemon/stream/stream_priv.h"
 
 struct seen {
 	unsigned int unscoped, rings, readable, both;
@@ -53,7 +54,7 @@ static void bases_are_random(void **state)
 
 	remote_pair();
 	for (int i = 0; i < 2; i++) {
-		p[i] = &app[i].st->remote->p;
+		p[i] = &app[i].st->remote->f->p;
 		memcpy(to + 4 * i, (uint64_t[]){ p[i]->tx_to, p[i]->rx_to, p[i]->rd_to, p[i]->rq_to }, 4 * sizeof(to[0]));
 	}
 	for (int i = 0; i < 8; i++) {
@@ -161,25 +162,25 @@ static void lingering_counts(void **state)
 	close_app(0);
 	run_until(stream_gone, NULL);
 	run_rounds(3);
-	assert_int_equal(conn_count(), 1);
+	assert_int_equal(endpoint_count(), 1);
 	assert_int_equal(prm_total(PRM_STREAMS), 1);
-	assert_int_equal(prm_total(PRM_READS), CONN_READS);
-	assert_int_equal(prm_total(PRM_CQES), CONN_CQES);
+	assert_int_equal(prm_total(PRM_READS), SOFT_READS);
+	assert_int_equal(prm_total(PRM_CQES), SOFT_CQES);
 	assert_int_equal(prm_total(PRM_MEMORY), 0);
 	close(tcp[1]);
 	tcp[1] = -1;
 	run_until(all_given_back, NULL);
-	assert_int_equal(conn_count(), 0);
+	assert_int_equal(endpoint_count(), 0);
 }
 
 static bool carrier_full(void *arg)
 {
-	return app[0].st->remote->rs.rx_prod - app[0].st->remote->rs.rx_cons > conf.ring_size / 4;
+	return app[0].st->remote->f->rs.rx_prod - app[0].st->remote->f->rs.rx_cons > conf.ring_size / 4;
 }
 
 static bool conn_gone(void *arg)
 {
-	return app[0].st && !app[0].st->remote->conn && !rnic_mr_find(*(uint32_t *)arg);
+	return app[0].st && !app[0].st->remote->ep && !rnic_mr_find(*(uint32_t *)arg);
 }
 
 /*
@@ -195,10 +196,10 @@ static void stale_numbers_are_not_ours(void **state)
 	struct rnic_mr *mr[4];
 
 	remote_pair();
-	p = app[0].st->remote->p;
+	p = app[0].st->remote->f->p;
 	start(&w, job_write);
 	run_until(carrier_full, NULL);		/* there is more than the application has room for, and it reads nothing */
-	shutdown(conn_fd(app[0].st->remote->conn), SHUT_RDWR);
+	shutdown(soft_fd(app[0].st->remote->ep), SHUT_RDWR);
 	run_until(conn_gone, &p.rx_stag);
 	finish(&w);
 	{

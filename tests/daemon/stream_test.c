@@ -2,7 +2,8 @@
 /* Remote streams: octets exact in both directions, and every end as TCP would have it. */
 #include "stream_util.h"
 
-#include "../../proto/rs.h"
+#include "proto/mpa.h"
+#include "proto/rs.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -60,7 +61,7 @@ static void bulk_with_markers(void **state)
 }
 
 struct sum {
-	struct iw_qp_stat qp;
+	struct endpoint_stat stat;
 	uint64_t tx, rx;
 };
 
@@ -70,7 +71,7 @@ static void add_info(void *arg, const struct stream_info *i)
 
 	if (!i->client)
 		return;
-	s->qp = i->qp;
+	s->stat = i->stat;
 	s->tx = i->tx_bytes;
 	s->rx = i->rx_bytes;
 	assert_int_equal(i->pid, 4711);
@@ -95,10 +96,10 @@ static void large_backlog_goes_by_read(void **state)
 	assert_int_equal(r.err, 0);
 	stream_foreach(add_info, &s);
 	assert_int_equal(s.tx, 8 << 20);
-	assert_true(s.qp.tx_write > 0);
-	assert_true(s.qp.tx_imm > 0);
-	assert_true(s.qp.rx_read > 0);
-	assert_true(s.qp.tx_rresp > 0);
+	assert_true(s.stat.tx_write > 0);
+	assert_true(s.stat.tx_imm > 0);
+	assert_true(s.stat.rx_read > 0);
+	assert_true(s.stat.tx_rresp > 0);
 }
 
 static void small_write_is_a_send(void **state)
@@ -111,8 +112,8 @@ static void small_write_is_a_send(void **state)
 	say(app[1].fd, "yes?");
 	expect_octets(&app[0], "yes?");
 	stream_foreach(add_info, &s);
-	assert_int_equal(s.qp.tx_send, 1);
-	assert_int_equal(s.qp.rx_send, 1);
+	assert_int_equal(s.stat.tx_send, 1);
+	assert_int_equal(s.stat.rx_send, 1);
 	assert_int_equal(s.tx, 5);
 	assert_int_equal(s.rx, 4);
 	assert_int_equal(atomic_load(&app[0].page->end[0].tx_taken), 5);
@@ -361,7 +362,7 @@ static void unconfirmed_is_a_reset(void **state)
 
 static void another_destination_is_refused(void **state)
 {
-	struct tuple t = tuple_of(tcp[0]);
+	struct iw_tuple t = tuple_of(tcp[0]);
 
 	t.peer.port ^= 1;
 	assert_int_equal(stream_offer(tcp[0], &t, &owner, &app[0].g, &app[0].st), 0);

@@ -10,8 +10,8 @@
 
 #include "util.h"
 
-#include "../../daemon/rnic.h"
-#include "../../daemon/stream.h"
+#include "daemon/rnic/rnic.h"
+#include "daemon/stream/stream.h"
 
 struct app {			/* one application's end */
 	struct stream *st;
@@ -69,9 +69,9 @@ static struct iw_addr addr_of(int fd, bool peer)
 	return a;
 }
 
-static struct tuple tuple_of(int fd)
+static struct iw_tuple tuple_of(int fd)
 {
-	return (struct tuple){ .local = addr_of(fd, false), .peer = addr_of(fd, true) };
+	return (struct iw_tuple){ .local = addr_of(fd, false), .peer = addr_of(fd, true) };
 }
 
 static const struct stream_owner owner = { .pid = 4711, .uid = 1000, .fd = 5, .program = "test" };
@@ -86,7 +86,7 @@ static void take_grant(struct app *a)
 
 static void offer(void)
 {
-	struct tuple t = tuple_of(tcp[0]);
+	struct iw_tuple t = tuple_of(tcp[0]);
 
 	assert_int_equal(stream_offer(tcp[0], &t, &owner, &app[0].g, &app[0].st), 0);
 	tcp[0] = -1;
@@ -95,7 +95,7 @@ static void offer(void)
 
 static void claim_as_server(void)
 {
-	struct tuple t = tuple_of(tcp[1]);
+	struct iw_tuple t = tuple_of(tcp[1]);
 
 	assert_int_equal(stream_claim(tcp[1], &t, &owner, &app[1].g, &app[1].st), 0);
 	tcp[1] = -1;

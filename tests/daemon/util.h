@@ -21,9 +21,9 @@
 
 #include <cmocka.h>
 
-#include "../../daemon/conf.h"
-#include "../../daemon/engine.h"
-#include "../../daemon/log.h"
+#include "daemon/base/conf.h"
+#include "daemon/base/engine.h"
+#include "daemon/base/log.h"
 
 /* s[0] connected from, s[1] accepted. */
 static inline void tcp_pair_family(int s[2], int family)

@@ -2,7 +2,7 @@
 /* Completion queues: room that is promised, overflow that stays at home, events, and who may use what. */
 #include "verbs_util.h"
 
-#include "../../daemon/conn.h"
+#include "daemon/rnic/soft.h"
 
 #define LEN	65536u
 #define RIGHTS	(IW_ACCESS_LOCAL_READ | IW_ACCESS_LOCAL_WRITE)
@@ -787,14 +787,14 @@ static void foreign_sink(void **state)
 
 /* ---- over TCP: a ULP with completion queues of its own ---- */
 
-struct side { struct conn *c; bool up, closed; };
+struct side { struct endpoint *c; bool up, closed; };
 
-static void on_request(void *ctx, const struct iw_mpa_frame *f)
+static void on_request(void *ctx, const struct endpoint_said *said)
 {
-	assert_int_equal(conn_accept(((struct side *)ctx)->c, NULL, 0), 0);
+	assert_int_equal(endpoint_accept(((struct side *)ctx)->c, NULL, 0), 0);
 }
 
-static void on_established(void *ctx, const struct iw_mpa_frame *f)
+static void on_established(void *ctx, const struct endpoint_said *said)
 {
 	((struct side *)ctx)->up = true;
 }
@@ -804,12 +804,12 @@ static void no_complete(void *ctx, const struct iw_cqe *cqe)
 	fail_msg("a completion came by callback");
 }
 
-static void on_closed(void *ctx, int err, const struct iw_mpa_frame *f)
+static void on_closed(void *ctx, int err, const struct endpoint_said *said)
 {
 	((struct side *)ctx)->closed = true;
 }
 
-static const struct conn_ops ops = { .request = on_request, .established = on_established, .complete = no_complete, .closed = on_closed };
+static const struct endpoint_ulp ops = { .request = on_request, .established = on_established, .complete = no_complete, .closed = on_closed };
 
 static bool both_up(void *arg)
 {
@@ -822,7 +822,7 @@ static bool both_closed(void *arg)
 {
 	struct side *s = arg;
 
-	return s[0].closed && s[1].closed && !conn_count();
+	return s[0].closed && s[1].closed && !endpoint_count();
 }
 
 static bool was_notified(void *arg)
@@ -833,7 +833,7 @@ static bool was_notified(void *arg)
 static void over_tcp(void **state)
 {
 	const struct rnic_cq_attr attr = { .size = 32, .notify = on_notify };
-	struct conn_queues q = { .max_send = 16, .max_recv = 16 };
+	struct soft_queues q = { .max_send = 16, .max_recv = 16 };
 	struct side s[2] = { 0 };
 	struct rnic_wc wc[32];
 	struct rnic_cq *cq[2];
@@ -847,21 +847,21 @@ static void over_tcp(void **state)
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(rnic_cq_create(pd, &attr, &cq[i]), 0);
 		q.send_cq = q.recv_cq = cq[i];
-		assert_int_equal(conn_create_queues(tcp[i], pd, &q, &ops, &s[i], &s[i].c), 0);
-		assert_int_equal(rnic_post_recv(conn_qp(s[i].c), 50, &sge), 0);
+		assert_int_equal(soft_create_queues(tcp[i], &(struct endpoint_attr){ .pd = pd, .ulp = &ops, .ctx = &s[i] }, &q, &s[i].c), 0);
+		assert_int_equal(endpoint_post_recv(s[i].c, 50, &sge), 0);
 	}
-	conn_respond(s[1].c);
-	conn_initiate(s[0].c, NULL, 0);
+	endpoint_respond(s[1].c);
+	endpoint_initiate(s[0].c, NULL, 0);
 	run_until(both_up, s);
 	assert_false(rnic_cq_arm(cq[1], RNIC_CQ_SOLICITED));
-	assert_int_equal(rnic_post_send(conn_qp(s[0].c), &wr), 0);	/* nothing else: it leaves by itself */
+	assert_int_equal(endpoint_post_send(s[0].c, &wr), 0);	/* nothing else: it leaves by itself */
 	run_until(was_notified, NULL);
 	assert_int_equal(rnic_cq_poll(cq[1], wc, 32), 1);
 	assert_int_equal(wc[0].cqe.len, 20);
 	assert_ptr_equal(rnic_qp_ctx(wc[0].qp), s[1].c);
 	assert_memory_equal(mem + 128, "from end to end, ok", 20);
-	conn_close(s[0].c);
-	conn_close(s[1].c);
+	endpoint_close(s[0].c);
+	endpoint_close(s[1].c);
 	run_until(both_closed, s);
 	assert_int_equal(rnic_cq_destroy(cq[0]) | rnic_cq_destroy(cq[1]), 0);
 }

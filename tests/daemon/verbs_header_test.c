@@ -2,7 +2,7 @@
 /* Each of the 65536 values of the first two octets of a ULPDU (security.md R24): nothing but what may be written changes, nothing crashes. */
 #include "verbs_util.h"
 
-#include "../../proto/crc32c.h"
+#include "proto/crc32c.h"
 
 #define LEN	256u
 #define GUARD	64u

@@ -5,8 +5,8 @@
 
 #include "util.h"
 
-#include "../../daemon/rnic.h"
-#include "../../proto/wire.h"
+#include "daemon/rnic/rnic.h"
+#include "proto/wire.h"
 
 struct vqp {
 	struct rnic_qp *qp;

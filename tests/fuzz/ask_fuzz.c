@@ -21,7 +21,7 @@ static void ended(struct sess_ask *q, bool yes, enum iw_reason reason)
 {
 	size_t i = (size_t)(q - z.ask);
 
-	must(z.open[i] && reason < IW_REASON_MAX && (!yes || !reason));
+	must(z.open[i] && reason <= IW_REASON_OTHER && (!yes || !reason));
 	z.open[i] = false;
 }
 
@@ -117,7 +117,7 @@ static void answer(struct input *in, uint8_t how)
 		return;
 	m.seq = z.answered < z.nseq ? z.seq[z.answered++ % 64] : in8(in);
 	if (!m.yes)
-		m.reason = in8(in) % IW_REASON_MAX;
+		m.reason = in8(in) % (IW_REASON_MAX + 2);
 	post_msg(&m);
 }
 
@@ -129,7 +129,7 @@ static void notice(struct input *in, uint8_t how)
 	if (how & 0x40)
 		in_octets(in, m.a.ip, 16);
 	if (!m.yes)
-		m.reason = in8(in) % IW_REASON_MAX;
+		m.reason = in8(in) % (IW_REASON_MAX + 2);
 	post_msg(&m);
 }
 

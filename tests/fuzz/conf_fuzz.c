@@ -4,10 +4,11 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../daemon/conf.h"
-#include "../../proto/policy.h"
+#include "daemon/base/conf.h"
+#include "proto/policy.h"
 
 static void sane(const struct conf *c)
 {
@@ -29,8 +30,10 @@ static void file(const uint8_t *p, size_t n)
 	struct conf c;
 	int ret;
 
-	if (fd < 0)
+	if (fd < 0) {
 		fd = memfd_create("conf", MFD_CLOEXEC);
+		must(!fchmod(fd, 0600));	/* one that others may write is refused */
+	}
 	must(fd >= 0 && !ftruncate(fd, 0) && pwrite(fd, p, n, 0) == (ssize_t)n);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	conf_default(&c);

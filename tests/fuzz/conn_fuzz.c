@@ -5,9 +5,9 @@
  */
 #include "engine.h"
 
-#include "../../daemon/conn.h"
-#include "../../proto/crc32c.h"
-#include "../../proto/wire.h"
+#include "daemon/rnic/soft.h"
+#include "proto/crc32c.h"
+#include "proto/wire.h"
 
 #define INITIATOR 1u
 #define REJECT	2u
@@ -21,7 +21,7 @@
 #define LEN	8192u
 
 static struct {
-	struct conn *c;
+	struct endpoint *c;
 	struct rnic_mr *mr;
 	uint8_t mode;
 	bool requested, established, closed;
@@ -35,22 +35,23 @@ static struct rnic_pd *pd;
 static void decide(void)
 {
 	if (z.mode & REJECT)
-		must(!conn_reject(z.c, (const uint8_t *)"no", 2));
+		must(!endpoint_reject(z.c, (const uint8_t *)"no", 2));
 	else
-		must(!conn_accept(z.c, (const uint8_t *)"yes", 3));
+		must(!endpoint_accept(z.c, (const uint8_t *)"yes", 3));
 }
 
-static void on_request(void *ctx, const struct iw_mpa_frame *f)
+static void on_request(void *ctx, const struct endpoint_said *f)
 {
-	must(!z.requested && !z.closed && !(z.mode & INITIATOR) && !f->reply && f->pd_len <= IW_MPA_PD_MAX);
+	must(!z.requested && !z.closed && !(z.mode & INITIATOR) && !soft_request(z.c)->reply && f->pd_len <= IW_MPA_PD_MAX);
 	z.requested = true;
 	if (!(z.mode & LATE))
 		decide();
 }
 
-static void on_established(void *ctx, const struct iw_mpa_frame *f)
+static void on_established(void *ctx, const struct endpoint_said *said)
 {
-	const struct iw_qp_param *p = &rnic_qp_state(conn_qp(z.c))->param;
+	const struct iw_mpa_frame *f = z.mode & INITIATOR ? soft_reply(z.c) : soft_request(z.c);
+	const struct iw_qp_param *p = soft_param(z.c);
 	struct iw_wr wr = { .op = IW_WR_SEND, .flags = IW_WR_INLINE, .inl_len = 4, .inl = "fuzz" };
 
 	must(!z.established && !z.closed && (z.requested || z.mode & INITIATOR));
@@ -58,9 +59,8 @@ static void on_established(void *ctx, const struct iw_mpa_frame *f)
 	must(p->crc || (z.mode & NO_CRC && !f->crc));		/* MPA-4.4-02 */
 	must(p->tx_markers == f->markers && p->rx_markers == !!(z.mode & MARKERS));
 	z.established = true;
-	must(!iw_qp_post_send(rnic_qp_state(conn_qp(z.c)), &wr));
+	must(!endpoint_post_send(z.c, &wr));
 	z.outstanding++;
-	conn_kick(z.c);
 }
 
 static void on_complete(void *ctx, const struct iw_cqe *cqe)
@@ -69,22 +69,22 @@ static void on_complete(void *ctx, const struct iw_cqe *cqe)
 	z.outstanding--;
 }
 
-static void on_event(void *ctx, enum iw_qp_event ev)
+static void on_event(void *ctx, enum endpoint_event ev)
 {
-	if (ev == IW_QP_EV_EOF)
-		conn_close(z.c);
+	if (ev == ENDPOINT_EV_EOF)
+		endpoint_close(z.c);
 }
 
-static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 {
 	must(!z.outstanding);
-	must(!z.closed && (!reject || (err == ECONNREFUSED && reject->reject)));
+	must(!z.closed && (!reject || (err == ECONNREFUSED && soft_reply(z.c)->reject)));
 	z.closed = true;
 	rnic_mr_dereg(z.mr);
 	z.c = NULL;
 }
 
-static const struct conn_ops ops = {
+static const struct endpoint_ulp ops = {
 	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
 };
 
@@ -92,14 +92,14 @@ static void setup(int fd)
 {
 	static const uint8_t hello[5] = "hello";
 
-	must(!conn_create(fd, pd, &ops, NULL, &z.c));
-	must(!rnic_mr_reg_stag(pd, conn_qp(z.c), memory, LEN, 0x1000, 63, 0x5a17c301, &z.mr));
+	must(!soft_create(fd, pd, &ops, NULL, &z.c));
+	must(!rnic_mr_reg_stag(pd, soft_qp(z.c), memory, LEN, 0x1000, 63, 0x5a17c301, &z.mr));
 	for (z.outstanding = 0; z.outstanding < 4; z.outstanding++) {
 		uint64_t i = z.outstanding;
 
-		must(!iw_qp_post_recv(rnic_qp_state(conn_qp(z.c)), i, &(struct iw_sge){ .stag = 0x5a17c301, .to = 0x1000 + i * 64, .len = 64 }));
+		must(!endpoint_post_recv(z.c, i, &(struct iw_sge){ .stag = 0x5a17c301, .to = 0x1000 + i * 64, .len = 64 }));
 	}
-	must(!(z.mode & INITIATOR ? conn_initiate(z.c, hello, sizeof(hello)) : conn_respond(z.c)));
+	must(!(z.mode & INITIATOR ? endpoint_initiate(z.c, hello, sizeof(hello)) : endpoint_respond(z.c)));
 }
 
 /* Everything it has said so far; false at the end. */
@@ -214,7 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	grammar();
 	if (z.c) {
 		rnic_mr_dereg(z.mr);
-		conn_abort(z.c);
+		endpoint_abort(z.c);
 	}
 	for (int i = 0; i < 50 && collect(v[0]); i++)
 		rounds(2);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../proto/rs.h"
+#include "proto/rs.h"
 
 #define RING	65536u
 #define BUFS	16u

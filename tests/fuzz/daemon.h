@@ -14,9 +14,12 @@
 #include <sys/un.h>
 #include <time.h>
 
-#include "../../daemon/cm.h"
-#include "../../daemon/session.h"
-#include "../../proto/ctlmsg.h"
+#include "daemon/cm/cm.h"
+#include "daemon/net/peers.h"
+#include "daemon/rnic/rnic.h"
+#include "daemon/session/session.h"
+#include "daemon/stream/stream.h"
+#include "proto/ctlmsg.h"
 #include "engine.h"
 
 void __sanitizer_set_death_callback(void (*fn)(void));

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../daemon/conf.h"
-#include "../../daemon/engine.h"
-#include "../../daemon/log.h"
+#include "daemon/base/conf.h"
+#include "daemon/base/engine.h"
+#include "daemon/base/log.h"
 #include "fuzz.h"
 
 static unsigned int rounds_left;

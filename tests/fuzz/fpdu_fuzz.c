@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../proto/crc32c.h"
-#include "../../proto/mpa.h"
-#include "../../proto/qp.h"
-#include "../../proto/wire.h"
+#include "proto/crc32c.h"
+#include "proto/mpa.h"
+#include "proto/qp.h"
+#include "proto/wire.h"
 
 #define RAW	1u	/* the input is the stream itself, CRCs off */
 #define MARKERS	2u

@@ -2,9 +2,9 @@
 /* libFuzzer: MPA Request and Reply Frames, and the private data of both kinds of connections, whole and cut at every octet. */
 #include "fuzz.h"
 
-#include "../../proto/mpa.h"
-#include "../../proto/rs.h"
-#include "../../proto/session.h"
+#include "proto/mpa.h"
+#include "proto/rs.h"
+#include "proto/session.h"
 
 /* In an exact allocation: a sanitizer sees any look beyond. */
 static int decode(struct iw_mpa_frame *f, const uint8_t *p, size_t n, bool reply)

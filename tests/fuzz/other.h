@@ -3,8 +3,9 @@
 #ifndef TESTS_FUZZ_OTHER_H
 #define TESTS_FUZZ_OTHER_H
 
-#include "../../proto/crc32c.h"
-#include "../../proto/wire.h"
+#include "proto/crc32c.h"
+#include "proto/mpa.h"
+#include "proto/wire.h"
 #include "daemon.h"
 
 #define GENERATION 42u

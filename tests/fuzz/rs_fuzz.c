@@ -7,8 +7,9 @@
 
 #include "fuzz.h"
 
-#include "../../proto/rs.h"
-#include "../../proto/wire.h"
+#include "proto/qp.h"
+#include "proto/rs.h"
+#include "proto/wire.h"
 
 #define RING	65536u
 #define RD	16384u

@@ -108,7 +108,7 @@ static void question(struct input *in)
 	m.generation = GENERATION;
 	if (in8(in) == 1) {
 		m.yes = in8(in) & 1;
-		m.reason = in8(in) & 31;
+		m.reason = in8(in) & 63;
 	}
 	post_msg(&m);
 }

@@ -15,7 +15,7 @@ some="echo halfclose_inflight msg_peek"
 more="bulk_both bulk_sizes churn echo epoll_et fork_both halfclose_inflight iovecs mmsg msg_peek nonblock_fill scm_rights"
 # all but those that want a daemon to kill, that of IPv6, which the profile leaves alone, and those that keep an emulated machine so
 # busy with ESP that answers come too late
-all=$(cd "$top/tests/sock" && echo *.c | sed 's/\.c\>//g; s/\<kill_[a-z_]*//g; s/\<\(ipv6\|bulk_both\|churn\|close_both_bulk\|many_conns\|sendfile_cut\)\>//g')
+all=$(cd "$top/tests/sock" && echo */*.c | sed 's|[a-z]*/||g' | sed 's/\.c\>//g; s/\<kill_[a-z_]*//g; s/\<\(ipv6\|bulk_both\|churn\|close_both_bulk\|many_conns\|sendfile_cut\)\>//g')
 variants=$some rounds="1 2" clear=1000
 [ "$short" = 0 ] || { more=$some all=$some variants=echo rounds=1 clear=100; }
 more=${IW_INTEROP_SOCK:-$more} all=${IW_INTEROP_SOCK:-$all}

@@ -12,10 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../daemon/conf.h"
-#include "../../daemon/conn.h"
-#include "../../daemon/log.h"
-#include "../../proto/wire.h"
+#include "daemon/base/conf.h"
+#include "daemon/rnic/soft.h"
+#include "daemon/base/log.h"
+#include "proto/wire.h"
 
 #define REGION	256u
 #define DEEP	32u	/* receive buffers at most */
@@ -49,8 +49,8 @@ static const struct mode {
 static struct peer {
 	const struct mode *mode;
 	bool server, finished, terminated;
-	struct conn_attr attr;
-	struct conn *c;
+	struct soft_mpa attr;
+	struct endpoint *c;
 	struct rnic_pd *pd;
 	struct rnic_mr *region_mr, *recv_mr;
 	struct timer timer, nudge;
@@ -59,11 +59,6 @@ static struct peer {
 	bool knocked;
 	uint8_t region[REGION], recv[DEEP * LEN_MAX];
 } me;
-
-static struct iw_qp *qp(void)
-{
-	return rnic_qp_state(conn_qp(me.c));
-}
 
 static bool is(const char *mode)
 {
@@ -79,16 +74,15 @@ static bool source(void)
 static void finish(void)
 {
 	me.finished = true;
-	conn_close(me.c);
+	endpoint_close(me.c);
 }
 
 static void post(const struct iw_wr *wr)
 {
-	int ret = iw_qp_post_send(qp(), wr);
+	int ret = endpoint_post_send(me.c, wr);
 
 	if (ret)
 		printf("error post %s\n", strerror(-ret));
-	conn_kick(me.c);
 }
 
 static void post_op(uint8_t op, uint32_t len, uint32_t rstag, uint64_t rto)
@@ -167,17 +161,17 @@ static void on_nudge(struct timer *t)
 
 /* ---- what the connection tells ---- */
 
-static void on_request(void *ctx, const struct iw_mpa_frame *f)
+static void on_request(void *ctx, const struct endpoint_said *f)
 {
 	struct desc d = { htobe64(rnic_mr_to(me.region_mr)), htobe32(rnic_mr_stag(me.region_mr)), htobe32(REGION) };
 
-	if (conn_accept(me.c, me.mode->kind == TALK ? NULL : (uint8_t *)&d, me.mode->kind == TALK ? 0 : sizeof(d)))
+	if (endpoint_accept(me.c, me.mode->kind == TALK ? NULL : (uint8_t *)&d, me.mode->kind == TALK ? 0 : sizeof(d)))
 		printf("error accept\n");
 }
 
-static void on_established(void *ctx, const struct iw_mpa_frame *f)
+static void on_established(void *ctx, const struct endpoint_said *f)
 {
-	printf("established crc %u p2p %u\n", qp()->param.crc, f->p2p);
+	printf("established crc %u p2p %u\n", soft_param(me.c)->crc, f->p2p);
 	if (!me.server)
 		timer_start(&me.nudge, NUDGE_MS, on_nudge);
 	if (me.mode->kind == TALK && me.server == me.mode->server_first) {
@@ -213,26 +207,26 @@ static void on_complete(void *ctx, const struct iw_cqe *cqe)
 	}
 }
 
-static void on_event(void *ctx, enum iw_qp_event ev)
+static void on_event(void *ctx, enum endpoint_event ev)
 {
-	const struct iw_term *t = &qp()->term;
+	const struct iw_term *t = soft_term(me.c);
 
 	switch (ev) {
-	case IW_QP_EV_FIRST_FPDU:
+	case ENDPOINT_EV_FIRST:
 		if (me.server && me.mode->server_first)
 			send_all();
 		break;
-	case IW_QP_EV_TERM_SENT:
-	case IW_QP_EV_TERM_RECEIVED:
+	case ENDPOINT_EV_TERM_SENT:
+	case ENDPOINT_EV_TERM_RECEIVED:
 		me.terminated = true;
-		printf("terminate-%s %u/%u/%02x %s%s\n", ev == IW_QP_EV_TERM_SENT ? "sent" : "received", t->layer, t->etype, t->code,
+		printf("terminate-%s %u/%u/%02x %s%s\n", ev == ENDPOINT_EV_TERM_SENT ? "sent" : "received", t->layer, t->etype, t->code,
 		       iw_term_text(t->layer, t->etype, t->code), t->siw_swapped ? " (swapped)" : "");
 		break;
-	case IW_QP_EV_EOF:
+	case ENDPOINT_EV_EOF:
 		printf("eof\n");
 		finish();
 		break;
-	case IW_QP_EV_LOST:
+	case ENDPOINT_EV_LOST:
 		printf("lost\n");
 	}
 }
@@ -250,7 +244,7 @@ static bool as_wanted(int err)
 	}
 }
 
-static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
+static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 {
 	bool good = as_wanted(err);
 
@@ -265,7 +259,7 @@ static void on_closed(void *ctx, int err, const struct iw_mpa_frame *reject)
 	engine_stop();
 }
 
-static const struct conn_ops ops = {
+static const struct endpoint_ulp ops = {
 	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event, .closed = on_closed,
 };
 
@@ -288,20 +282,20 @@ static int setup(int fd)
 	int ret;
 
 	me.pd = rnic_pd_get(1);
-	ret = conn_create(fd, me.pd, &ops, NULL, &me.c);
+	ret = soft_create(fd, me.pd, &ops, NULL, &me.c);
 	if (ret)
 		return ret;
 	memcpy(me.region, source() ? "GOOD" : "....", 4);
-	ret = rnic_mr_reg(me.pd, conn_qp(me.c), me.region, REGION, 0x7fff00000000, rights(), &me.region_mr);
+	ret = rnic_mr_reg(me.pd, soft_qp(me.c), me.region, REGION, 0x7fff00000000, rights(), &me.region_mr);
 	if (!ret)
-		ret = rnic_mr_reg(me.pd, conn_qp(me.c), me.recv, sizeof(me.recv), 0, IW_ACCESS_LOCAL_WRITE, &me.recv_mr);
+		ret = rnic_mr_reg(me.pd, soft_qp(me.c), me.recv, sizeof(me.recv), 0, IW_ACCESS_LOCAL_WRITE, &me.recv_mr);
 	for (uint32_t i = 0; !ret && i < n; i++) {
 		struct iw_sge sge = { .to = i * LEN_MAX, .stag = rnic_mr_stag(me.recv_mr), .len = me.mode->len };
 
-		ret = iw_qp_post_recv(qp(), i, &sge);
+		ret = endpoint_post_recv(me.c, i, &sge);
 	}
-	conn_set_attr(me.c, &me.attr);
-	return ret ? ret : me.server ? conn_respond(me.c) : conn_initiate(me.c, NULL, 0);
+	soft_set_mpa(me.c, &me.attr);
+	return ret ? ret : me.server ? endpoint_respond(me.c) : endpoint_initiate(me.c, NULL, 0);
 }
 
 static int connection(const struct sockaddr_in *a)
@@ -343,7 +337,7 @@ static int parse(int argc, char **argv, struct sockaddr_in *a)
 	static const struct option options[] = { { "crc", required_argument, NULL, 'c' }, { "p2p", no_argument, NULL, 'p' }, { 0 } };
 	int o;
 
-	me.attr = (struct conn_attr){ .rev = 2, .crc = true, .ird = 4, .ord = 4 };
+	me.attr = (struct soft_mpa){ .rev = 2, .crc = true, .ird = 4, .ord = 4 };
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (o == 'c')
 			me.attr.crc = !strcmp(optarg, "on");
@@ -384,7 +378,7 @@ int main(int argc, char **argv)
 	}
 	timer_start(&me.timer, 30000, on_timeout);
 	engine_run();
-	while (conn_count()) {		/* a Terminate on its way */
+	while (endpoint_count()) {		/* a Terminate on its way */
 		timer_start(&me.nudge, 2, drain_tick);
 		engine_run();
 	}

@@ -48,7 +48,7 @@ rig_up() {
 	chmod 755 "$RIG_DIR"
 	[ -z "${TMPDIR-}" ] || chmod a+x "$TMPDIR"	# programs of other users must get at the run directory
 	for i in $(seq "$n"); do
-		ip netns add "$RIG_ID"h"$i" || exit 1
+		rig_netns "$RIG_ID"h"$i" || exit 1
 		RIG_HOSTS=$i
 		ip -n "$RIG_ID"h"$i" link set lo up
 		mkdir -m 755 "$RIG_DIR/h$i"
@@ -59,6 +59,12 @@ rig_up() {
 	done
 }
 
+# noted for tests/left-behind
+rig_netns() {
+	[ ! -d "${IW_LOGS-}" ] || echo "$1" >>"$IW_LOGS/netns"
+	ip netns add "$1"
+}
+
 rig_wires() {
 	local i n=$1
 	[ "$n" -gt 1 ] || return 0
@@ -66,7 +72,7 @@ rig_wires() {
 		# from inside: Linux 6.1 looks for the name in the caller's namespace, which may have an eth0
 		ip -n "$RIG_ID"h1 link add eth0 type veth peer name eth0 netns "$RIG_ID"h2 || exit 1
 	else
-		ip netns add "$RIG_ID"sw || exit 1
+		rig_netns "$RIG_ID"sw || exit 1
 		ip -n "$RIG_ID"sw link add br0 type bridge
 		ip -n "$RIG_ID"sw link set br0 up
 		for i in $(seq "$n"); do
@@ -229,6 +235,12 @@ for stream, ways in have.items():
             bad.append("connection %d, port %d: ends at %d, acknowledged to %d" % (stream, port, at, last))
 print("\n".join(bad[:5]), end="")
 sys.exit(bool(bad))'
+}
+
+# rig_shark FILE ARGUMENT...: what tshark makes of a capture. TCP may retransmit, and packets overtake each other between two CPUs; a port that the
+# kernel chose may be some other protocol's; and RPC over RDMA and SMB Direct guess that any Send is theirs.
+rig_shark() {
+	tshark -o tcp.reassemble_out_of_order:TRUE -o tcp.try_heuristic_first:TRUE --disable-protocol rpcordma --disable-protocol smb_direct -r "$@" 2>/dev/null
 }
 
 # json EXPRESSION: evaluates a Python expression over d, the JSON document on standard input

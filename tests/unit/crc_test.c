@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "../../proto/crc32c.h"
+#include "proto/crc32c.h"
 #include "vec_util.h"
 
 static uint32_t bitwise(const uint8_t *p, size_t n)

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "../../proto/ctlmsg.h"
-#include "../../proto/reason.h"
+#include "proto/ctlmsg.h"
+#include "proto/reason.h"
 
 static const struct {
 	enum iw_ctl_type type;
@@ -74,6 +74,7 @@ static void good(union msg *m, enum iw_ctl_type type)
 	if (type == IW_CTL_STREAM) {
 		m->stream.stream_id = 1;
 		m->stream.size = 1 << 20;
+		m->stream.local = m->stream.peer = v4;
 	}
 }
 
@@ -193,16 +194,20 @@ static void test_fields(void **state)
 	}
 	expect(IW_CTL_OFFER, -EPROTO, m.conn.reason = 1);
 	expect(IW_CTL_PLAIN, -EPROTO, m.conn.reason = IW_REASON_ACCELERATED);
-	expect(IW_CTL_PLAIN, -EPROTO, m.conn.reason = IW_REASON_MAX);
+	expect(IW_CTL_PLAIN, 0, m.conn.reason = IW_REASON_MAX);	/* of a newer iwsock */
+	expect(IW_CTL_PLAIN, 0, m.conn.reason = IW_REASON_OTHER);
+	expect(IW_CTL_PLAIN, -EPROTO, m.conn.reason = IW_REASON_OTHER + 1);
+	expect(IW_CTL_PLAIN, -EPROTO, m.conn.reason = UINT32_MAX);
 	expect(IW_CTL_PLAIN, -EPROTO, m.conn.peer.family = 77);
 	expect(IW_CTL_PLAIN, -EPROTO, m.conn.local.family = 77);
 	expect(IW_CTL_PLAIN, 0, memset(&m.conn.peer, 0, sizeof(v4)));
-	expect(IW_CTL_ABANDON, 0, m.id.reason = IW_REASON_MAX - 1);
-	expect(IW_CTL_ABANDON, -EPROTO, m.id.reason = IW_REASON_MAX);
+	expect(IW_CTL_ABANDON, 0, m.id.reason = IW_REASON_OTHER);
+	expect(IW_CTL_ABANDON, -EPROTO, m.id.reason = IW_REASON_OTHER + 1);
 	expect(IW_CTL_ACK, 0, m.ack.result = 1; m.ack.reason = IW_REASON_QUOTA);
 	expect(IW_CTL_ACK, -EPROTO, m.ack.result = 2);
 	expect(IW_CTL_ACK, -EPROTO, m.ack.result = -1);
-	expect(IW_CTL_ACK, -EPROTO, m.ack.reason = IW_REASON_MAX);
+	expect(IW_CTL_ACK, 0, m.ack.result = 1; m.ack.reason = IW_REASON_MAX);
+	expect(IW_CTL_ACK, -EPROTO, m.ack.result = 1; m.ack.reason = IW_REASON_OTHER + 1);
 	for (int k = 0; k < 3; k++) {
 		enum iw_ctl_type t = (const enum iw_ctl_type[]){ IW_CTL_GETSOCKOPT, IW_CTL_SETSOCKOPT, IW_CTL_OPT }[k];
 
@@ -219,8 +224,11 @@ static void test_fields(void **state)
 static void test_stream(void **state)
 {
 	expect(IW_CTL_STREAM, -EPROTO, m.stream.end = 2);
-	expect(IW_CTL_STREAM, -EPROTO, m.stream.flags = 2);
+	expect(IW_CTL_STREAM, -EPROTO, m.stream.flags = 4);
 	expect(IW_CTL_STREAM, 0, m.stream.flags = IW_PAGE_LOCAL; m.stream.end = 1);
+	expect(IW_CTL_STREAM, 0, m.stream.flags = IW_PAGE_NEAR);
+	expect(IW_CTL_STREAM, -EPROTO, m.stream.local.family = AF_UNIX);
+	expect(IW_CTL_STREAM, -EPROTO, m.stream.peer.ip[10] = 0);
 	expect(IW_CTL_STREAM, -EPROTO, m.stream.stream_id = 0);
 	expect(IW_CTL_STREAM, -EPROTO, m.stream.size = IW_PAGE_SIZE - 1);
 	expect(IW_CTL_STREAM, -EPROTO, m.stream.result = 2);
@@ -238,12 +246,16 @@ static void test_refusals(void **state)
 	m.stream.stream_id = m.stream.size = 0;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.stream), 0, 0), 0);
 	m.stream.reason = IW_REASON_MAX;
+	assert_int_equal(iw_ctl_check(&m, sizeof(m.stream), 0, 0), 0);
+	m.stream.reason = IW_REASON_OTHER + 1;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.stream), 0, 0), -EPROTO);
 	good(&m, IW_CTL_HELLO_ACK);
 	m.hello_ack.result = IW_REASON_VERSION;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.hello_ack), 0, 0), 0);
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.hello_ack), 2, 0), -EPROTO);
 	m.hello_ack.result = IW_REASON_MAX;
+	assert_int_equal(iw_ctl_check(&m, sizeof(m.hello_ack), 0, 0), 0);
+	m.hello_ack.result = IW_REASON_OTHER + 1;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.hello_ack), 0, 0), -EPROTO);
 	m.hello_ack.result = -1;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.hello_ack), 0, 0), -EPROTO);
@@ -273,7 +285,7 @@ static void test_random(void **state)
 		if (all[i].size == sizeof(struct iw_ctl_opt))
 			assert_true(m.opt.optlen <= IW_CTL_OPTMAX && m.opt.end <= 1);
 		if (all[i].type == IW_CTL_PLAIN)
-			assert_true(m.conn.reason && m.conn.reason < IW_REASON_MAX);
+			assert_true(m.conn.reason && m.conn.reason <= IW_REASON_OTHER);
 	}
 	assert_true(passed > 1000);
 }

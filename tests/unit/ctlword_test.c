@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../proto/rs.h"
+#include "proto/rs.h"
 
 static void unhex(const char *hex, uint8_t *out)
 {
@@ -34,7 +34,7 @@ static void expect_word(const struct iw_cw *cw, const char *hex)
 	assert_int_equal(back.value, cw->value);
 }
 
-/* The three examples of sdp.md 2.2. */
+/* The three examples of docs/ringstream.md 2. */
 static void test_examples(void **state)
 {
 	expect_word(&(struct iw_cw){ IW_CW_DATA, 0, 3, 0x1000 }, "0003000000001000");

@@ -76,8 +76,9 @@
 #define SYS_iwt_sendto SYS_sendto
 #define SYS_iwt_ioctl SYS_ioctl
 
-#include "../../preload/stream.h"
-#include "../../proto/ctlmsg.h"
+#include "preload/fdtab.h"
+#include "preload/stream.h"
+#include "proto/ctlmsg.h"
 
 ssize_t read(int fd, void *buf, size_t len);
 ssize_t write(int fd, const void *buf, size_t len);
@@ -109,26 +110,29 @@ int ppoll(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *
 int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t);
 int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *m);
 
-#include "../../preload/data_rx.c"
-#include "../../preload/tcpstate.c"
-#include "../../preload/data_tx.c"
+#include "preload/user.c"
+#include "preload/paths/carrier.c"
+#include "preload/data_rx.c"
+#include "preload/tcpstate.c"
+#include "preload/data_tx.c"
 #define put_int opts_put_int
-#include "../../preload/opts.c"
+#include "preload/opts.c"
 #undef put_int
-#include "../../preload/opts_tcp.c"
-#include "../../preload/ioctl.c"
-#include "../../preload/names.c"
-#include "../../preload/shutdown.c"
-#define begin poll_begin
-#include "../../preload/poll.c"
-#undef begin
-#include "../../preload/select.c"
+#include "preload/opts_tcp.c"
+#include "preload/ioctl.c"
+#include "preload/names.c"
+#include "preload/shutdown.c"
+#define count poll_count
+#include "preload/poll.c"
+#undef count
+#include "preload/select.c"
 
 /* ---- the core, as far as the data path needs it ---- */
 
 _Atomic uint32_t iw_fdtab[IW_FD_MAX], iw_connecting, iw_streams, iw_listeners_pending;
 struct iw_real iw_real;
 
+struct iw_stream *_Atomic iw_stream_chunks[IW_STREAMS_CHUNKS];
 #define NSTREAMS 8
 static struct iw_stream streams[NSTREAMS];
 static int tcp_of[NSTREAMS];		/* the fake daemon's TCP socket */
@@ -137,16 +141,12 @@ static unsigned int rpcs;
 
 static void real_init(void)
 {
+	iw_stream_chunks[0] = streams;
 	/* the argument of # is not expanded, so it is libc's name */
 #define X(ret, name, params, args, raw) *(void **)&iw_real.name = dlsym(RTLD_DEFAULT, #name);
 	IW_REALS(X)
 #undef X
 	*(void **)&iw_real.ioctl = dlsym(RTLD_DEFAULT, "ioctl");
-}
-
-struct iw_stream *iw_stream_of(int fd)
-{
-	return &streams[atomic_load(&iw_fdtab[fd]) >> 4];
 }
 
 bool iw_stream_verify(int fd, struct iw_stream *s)
@@ -172,40 +172,66 @@ void iw_listeners_look(void)
 {
 }
 
-void iw_rights_leaving_slow(const struct msghdr *m)
+void iw_rights_leaving(const struct msghdr *m)
 {
 }
 
-bool iw_ctl_up(void)
+void iw_rights_left(const struct msghdr *m)
+{
+}
+
+bool iw_daemon_up(void)
 {
 	return false;
+}
+
+void iw_epoll_room(int fd)
+{
+}
+
+bool iw_kick_may(void)
+{
+	return false;
+}
+
+int iw_kick_watch(void)
+{
+	return -1;
+}
+
+void iw_kick_seen(int watch)
+{
+}
+
+void iw_kick(void)
+{
 }
 
 void iw_epoll_look_again(int fd)
 {
 }
 
-enum iw_fd_kind iw_connect_settle(int fd)
+enum iw_fd_kind iw_connecting_settle(int fd)
 {
 	return iw_fd_kind(fd);
 }
 
-enum iw_fd_kind iw_connect_settle_seen(int fd)
+enum iw_fd_kind iw_connecting_settle_seen(int fd)
 {
-	return iw_connect_settle(fd);
+	return iw_connecting_settle(fd);
 }
 
-int iw_connect_data(int fd, int flags)
-{
-	return iw_fd_kind(fd);
-}
-
-enum iw_fd_kind iw_connect_wait_begin(int fd)
+int iw_connecting_data(int fd, int flags)
 {
 	return iw_fd_kind(fd);
 }
 
-void iw_connect_wait_end(int fd)
+enum iw_fd_kind iw_connecting_wait_begin(int fd)
+{
+	return iw_fd_kind(fd);
+}
+
+void iw_connecting_wait_end(int fd)
 {
 }
 
@@ -220,7 +246,7 @@ void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
 }
 
 /* The daemon: options of the stream's TCP socket, those of its list. */
-int iw_rpc(void *msg, int fd_in, void *reply, size_t size, int fds[2])
+int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t size, int fds[2])
 {
 	struct iw_ctl_opt *m = msg, *r = reply;
 	int fd = tcp_of[m->stream_id - 1];
@@ -277,13 +303,14 @@ static void make_stream(int fd, unsigned int i, uint16_t flags, unsigned int end
 	struct iw_stream *s = &streams[i];
 
 	memset(s, 0, sizeof(*s));
-	s->flags = flags;
+	s->flags = flags | (flags ? IW_PAGE_NEAR : 0);
 	s->end = end;
 	s->stream_id = i + 1;
 	s->page = page;
+	atomic_store(&s->path, &iw_carrier);
 	page->flags = flags;
-	addr_of(&page->end[end].local, tcp, false);
-	addr_of(&page->end[end].peer, tcp, true);
+	addr_of(&s->local, tcp, false);
+	addr_of(&s->peer, tcp, true);
 	tcp_of[i] = tcp;
 	atomic_store(&iw_fdtab[fd], IW_FD_STREAM | i << 4);
 	atomic_fetch_add(&iw_streams, 1);

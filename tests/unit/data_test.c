@@ -360,6 +360,7 @@ static void vectors(void)
 	m.msg_iovlen = 0;
 	step("sendmsg none", sendmsg(a, &m, 0));
 	step("pwritev2", pwritev2(a, w, 2, -1, RWF_NOWAIT));
+	step("pwritev2 0", pwritev2(a, w, 2, 0, 0));
 	step("pwritev2 1", pwritev2(a, w, 2, 1, 0));
 	step("pwritev2 bad", pwritev2(a, w, 2, -1, 0x4000));
 	until(b, POLLIN);
@@ -377,6 +378,8 @@ static void vectors(void)
 	step("writev empty", writev(a, &none, 1));
 	step("writev", writev(a, w, 2));
 	step("pwritev2", pwritev2(a, w, 2, -1, 0));
+	step("pwritev2 empty", pwritev2(a, &none, 1, -1, 0));
+	step("pwritev2 sync", pwritev2(a, w, 2, -1, RWF_SYNC));
 	step("readv", readv(b, v, 3));
 	step("preadv2", preadv2(b, v, 3, -1, 0));
 	step("read", read(b, c, 3));

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "../../proto/mpa.h"
+#include "proto/mpa.h"
 #include "vec_util.h"
 
 static uint32_t be(const uint8_t *p, int n)

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../proto/policy.h"
+#include "proto/policy.h"
 
 static struct iw_policy p;
 static char err[256];

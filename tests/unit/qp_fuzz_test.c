@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "../fuzz/fpdu_fuzz.c"
+#include "tests/fuzz/fpdu_fuzz.c"
 #include "vec_util.h"
 
 /* Octets that mean something in a header: lengths, opcodes, queues, STags' last octets, ends of ranges. */

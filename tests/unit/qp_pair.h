@@ -5,8 +5,8 @@
 
 #include "qp_util.h"
 
-#include "../../proto/mpa.h"
-#include "../../proto/qp_priv.h"
+#include "proto/mpa.h"
+#include "proto/qp_priv.h"
 
 #define AMEM	0x00000a01u
 #define BMEM	0x5a17c301u

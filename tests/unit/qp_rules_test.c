@@ -2,7 +2,7 @@
 /* Single rules of MPA, DDP and RDMAP that a golden vector, or a few of them in a row, can show. */
 #include "vec_dut.h"
 
-#include "../../proto/crc32c.h"
+#include "proto/crc32c.h"
 
 #include <errno.h>
 

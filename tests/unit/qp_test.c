@@ -2,7 +2,7 @@
 /* The queue pair at work: every operation, order of completions, limits, startup, sizes, Markers. */
 #include "qp_pair.h"
 
-#include "../../proto/crc32c.h"
+#include "proto/crc32c.h"
 
 #include <errno.h>
 

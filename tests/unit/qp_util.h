@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "../../proto/qp.h"
+#include "proto/qp.h"
 
 struct reg {
 	uint32_t stag;

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "../../proto/rs.h"
+#include "proto/rs.h"
 
 #define M_SQ	256u
 #define M_WIRE	4096u

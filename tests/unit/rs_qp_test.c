@@ -2,7 +2,7 @@
 /* The ring stream over two real queue pairs, joined by octet pipes that are cut anywhere: random traffic, both ends. IW_SEED, IW_RUNS. */
 #include "rs_model.h"
 
-#include "../../proto/qp.h"
+#include "proto/qp.h"
 
 #define PIPE	(8u << 20)
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "../fuzz/rs_fuzz.c"
+#include "tests/fuzz/rs_fuzz.c"
 
 static void fresh(void)
 {

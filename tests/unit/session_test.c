@@ -12,8 +12,8 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "../../proto/reason.h"
-#include "../../proto/session.h"
+#include "proto/reason.h"
+#include "proto/session.h"
 
 static const uint8_t types[] = { IW_SM_HELLO, IW_SM_LOOKUP, IW_SM_CLAIM, IW_SM_PING, IW_SM_ANSWER, IW_SM_LISTENER, IW_SM_CONFIRM,
 				 IW_SM_ACK };
@@ -131,8 +131,28 @@ static void bad_values(void **state)
 	m = sample(IW_SM_ANSWER), m.reason = 1, refused(&m);
 	m = sample(IW_SM_ANSWER), m.yes = 0, refused(&m);
 	m = sample(IW_SM_ANSWER), m.yes = 2, assert_int_equal(iw_sm_encode(&m, out), -EINVAL);
-	m = sample(IW_SM_ANSWER), m.reason = IW_REASON_MAX, assert_int_equal(iw_sm_encode(&m, out), -EINVAL);
 	m = sample(IW_SM_PING), m.type = 99, assert_int_equal(iw_sm_encode(&m, out), -EINVAL);
+}
+
+/* A newer daemon has reasons that are not in our table: they are as good as any other. */
+static void newer_reasons(void **state)
+{
+	static const unsigned int reasons[] = { IW_REASON_MAX, 57, IW_REASON_OTHER };
+	static const uint8_t verdicts[] = { IW_SM_ANSWER, IW_SM_LISTENER, IW_SM_CONFIRM };
+	struct iw_sm m, back;
+	uint8_t out[IW_SM_MAX];
+	int n;
+
+	for (size_t i = 0; i < 9; i++) {
+		m = sample(verdicts[i / 3]);
+		m.yes = 0;
+		m.reason = (uint16_t)reasons[i % 3];
+		n = iw_sm_encode(&m, out);
+		assert_true(n > 0);
+		assert_int_equal(iw_sm_decode(&back, out, (size_t)n, false), 0);
+		assert_int_equal(back.yes, 0);
+		assert_int_equal(back.reason, reasons[i % 3]);
+	}
 }
 
 static void private_data(void **state)
@@ -175,9 +195,9 @@ static void private_octets(void **state)
 	iw_sm_reject_encode(IW_REASON_PEER_REFUSED, rej);
 	assert_memory_equal(rej, "IWCM\1\1\0\0\0\0\0", 11);
 	assert_int_equal(rej[11], IW_REASON_PEER_REFUSED);
-	rej[10] = 1;		/* a reason beyond one octet is not ours */
+	rej[9] = 1;		/* more than the 16 bits of a reason */
 	assert_int_equal(iw_sm_reject_decode(rej, sizeof(rej)), -EPROTO);
-	rej[10] = 0;
+	rej[9] = 0;
 	rej[0] = 'X';
 	assert_int_equal(iw_sm_reject_decode(rej, sizeof(rej)), -EPROTO);
 }
@@ -244,6 +264,12 @@ static void reject_data(void **state)
 	assert_int_equal(iw_sm_reject_decode(out, sizeof(out)), IW_REASON_PEER_REFUSED);
 	assert_int_equal(iw_sm_reject_decode(out, sizeof(out) - 1), -EPROTO);
 	iw_sm_reject_encode(IW_REASON_MAX, out);
+	assert_int_equal(iw_sm_reject_decode(out, sizeof(out)), IW_REASON_MAX);
+	iw_sm_reject_encode(IW_REASON_OTHER, out);
+	assert_int_equal(iw_sm_reject_decode(out, sizeof(out)), IW_REASON_OTHER);
+	iw_sm_reject_encode(IW_REASON_OTHER + 1, out);
+	assert_int_equal(iw_sm_reject_decode(out, sizeof(out)), -EPROTO);
+	iw_sm_reject_encode(UINT32_MAX, out);
 	assert_int_equal(iw_sm_reject_decode(out, sizeof(out)), -EPROTO);
 	iw_sm_reject_encode(0, out);
 	assert_int_equal(iw_sm_reject_decode(out, sizeof(out)), -EPROTO);
@@ -278,7 +304,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exact_octets), cmocka_unit_test(round_trip), cmocka_unit_test(one_octet_wrong),
-		cmocka_unit_test(bad_values), cmocka_unit_test(private_data), cmocka_unit_test(private_octets),
+		cmocka_unit_test(bad_values), cmocka_unit_test(newer_reasons),
+		cmocka_unit_test(private_data), cmocka_unit_test(private_octets),
 		cmocka_unit_test(private_limits), cmocka_unit_test(names), cmocka_unit_test(addresses), cmocka_unit_test(reject_data),
 		cmocka_unit_test(random_octets),
 	};

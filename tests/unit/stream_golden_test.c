@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "../../proto/mpa.h"
-#include "../../proto/qp.h"
-#include "../../proto/rs.h"
+#include "proto/mpa.h"
+#include "proto/qp.h"
+#include "proto/rs.h"
 
 enum { G_REQ, G_REP, G_RTR, G_WAITING, G_INLINE, G_WRITE, G_DATA, G_FIN, G_ACK, G_BYE, G_ACK_FIN };
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "../../proto/qp_priv.h"
+#include "proto/qp_priv.h"
 
 /* An exact allocation: a sanitizer sees any look beyond. */
 static struct iw_term decode(const uint8_t *p, size_t n)
@@ -118,7 +118,7 @@ static void swapped_parts(void **state)
 	}
 }
 
-/* Every code of the specifications has a name that begins with its layer, and nothing else has one (wire.md 4). */
+/* Every code of the specifications has a name that begins with its layer, and nothing else has one. */
 static void names(void **state)
 {
 	static const struct { uint8_t layer, etype; uint32_t codes; bool ff; const char *begin; } c[] = {

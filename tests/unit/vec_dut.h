@@ -5,8 +5,8 @@
 
 #include "qp_util.h"
 
-#include "../../proto/mpa.h"
-#include "../../proto/qp_priv.h"
+#include "proto/mpa.h"
+#include "proto/qp_priv.h"
 #include "vec_util.h"
 
 #define STAG	0x5a17c301u

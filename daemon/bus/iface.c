@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/* The methods of org.iwsock.Daemon1. Totals, peers and reasons are for everybody. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/cm/cm.h"
+#include "daemon/base/conf.h"
+#include "daemon/base/engine.h"
+#include "daemon/net/ipsec.h"
+#include "daemon/rnic/rnic.h"
+#include "daemon/session/session.h"
+#include "daemon/stream/stream.h"
+#include "bus.h"
+#include "close.h"
+#include "iface.h"
+#include "out.h"
+#include "rows.h"
+
+#define CHECKS 8	/* probes at a time */
+
+struct tally { unsigned int plain, listeners, peers; };
+
+static void tally_plain(void *arg, const struct plain_info *i)
+{
+	((struct tally *)arg)->plain++;
+}
+
+static void tally_listener(void *arg, const struct listener_info *i)
+{
+	((struct tally *)arg)->listeners++;
+}
+
+static void tally_peer(void *arg, const struct peer_info *i)
+{
+	((struct tally *)arg)->peers += i->state == IW_PEER_POSITIVE;
+}
+
+static const char *const ipsec_names[] = { [IPSEC_OFF] = "off", [IPSEC_ON] = "on", [IPSEC_UNREADABLE] = "unreadable" };
+
+static void put_status(struct bus_out *o)
+{
+	struct stream_tally streams;
+	struct tally t = { 0 };
+
+	stream_tally(&streams);
+	plain_foreach(tally_plain, &t);
+	listener_foreach(tally_listener, &t);
+	peers_foreach(tally_peer, &t);
+	put(o, "version", "s", IWSOCK_VERSION);
+	put(o, "pid", "u", (uint32_t)getpid());
+	put(o, "uid", "u", (uint32_t)geteuid());
+	put(o, "uptime_ms", "t", engine_now_ms() - bus_started);
+	put(o, "run_dir", "s", conf.rundir);
+	put(o, "control_port", "q", conf.control_port);
+	put(o, "system_bus", "b", (int)bus_on_system());
+	put(o, "programs", "u", client_count());
+	put(o, "listeners", "u", t.listeners);
+	put(o, "peers", "u", t.peers);
+	put(o, "streams_iwarp", "u", streams.iwarp);
+	put(o, "streams_local", "u", streams.local);
+	put(o, "streams_pending", "u", streams.pending);
+	put(o, "streams_relay", "u", streams.relay);
+	put(o, "streams_closing", "u", streams.closing);
+	put(o, "plain", "u", t.plain);
+	put(o, "stags", "u", rnic_mr_count());
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++) {
+		char key[32];
+
+		snprintf(key, sizeof(key), "used_%s", prm_name(k));
+		put(o, key, "t", prm_total(k));
+		snprintf(key, sizeof(key), "refused_%s", prm_name(k));
+		put(o, key, "t", prm_refused(k));
+	}
+	put(o, "tx_bytes", "t", streams.tx_bytes);
+	put(o, "rx_bytes", "t", streams.rx_bytes);
+	put(o, "require_ipsec", "s", ipsec_names[ipsec_state()]);
+	put(o, "ipsec_policies", "u", ipsec_policies());
+	put(o, "crc", "b", (int)conf.crc);
+	put(o, "markers", "b", (int)conf.markers);
+	put(o, "large_fpdu", "b", (int)conf.large_fpdu);
+	put(o, "ring_size", "u", conf.ring_size);
+	put(o, "inline_max", "u", conf.inline_max);
+	put(o, "read_threshold", "u", conf.srcavail_min);
+}
+
+/* ---- Check ---- */
+
+static unsigned int checks;
+
+static void checked(void *arg, bool ok, const char *text)
+{
+	sd_bus_message *m = arg;
+
+	checks--;
+	sd_bus_reply_method_return(m, "bs", (int)ok, text);
+	bus_kick(sd_bus_message_get_bus(m));
+	sd_bus_message_unref(m);
+}
+
+static int method_check(sd_bus_message *m)
+{
+	struct iw_addr a = { 0 };
+	const char *host;
+	uint8_t v4[4];
+	uint16_t port;
+	int r = sd_bus_message_read(m, "sq", &host, &port);
+
+	if (r < 0)
+		return r;
+	if (inet_pton(AF_INET, host, v4) == 1) {
+		a.family = AF_INET;
+		iw_ip_from_v4(a.ip, v4);
+	} else if (inet_pton(AF_INET6, host, a.ip) == 1) {
+		a.family = AF_INET6;
+	} else {
+		return sd_bus_reply_method_errorf(m, SD_BUS_ERROR_INVALID_ARGS, "\"%s\" is not a numeric address", host);
+	}
+	if (!port)
+		return sd_bus_reply_method_errorf(m, SD_BUS_ERROR_INVALID_ARGS, "the port must be 1 to 65535");
+	if (checks >= CHECKS)
+		return sd_bus_reply_method_errorf(m, SD_BUS_ERROR_LIMITS_EXCEEDED, "%u checks are under way; try again", checks);
+	a.port = port;
+	checks++;
+	cm_check(&a, checked, sd_bus_message_ref(m));
+	return 1;
+}
+
+/* ---- answers ---- */
+
+static void put_reason(struct bus_out *o, unsigned int r)
+{
+	if (o->r >= 0)
+		o->r = sd_bus_message_open_container(o->m, 'a', "{sv}");
+	put(o, "reason", "s", iw_reason_name(r));
+	put(o, "reason_number", "u", r);
+	put(o, "as_client", "t", reason_count(r, true));
+	put(o, "as_server", "t", reason_count(r, false));
+	put(o, "sentence", "s", iw_reason_sentence(r));
+	put(o, "advice", "s", iw_reason_advice(r));
+	if (o->r >= 0)
+		o->r = sd_bus_message_close_container(o->m);
+}
+
+static void put_reasons(struct bus_out *o)
+{
+	for (unsigned int r = 0; r < IW_REASON_MAX; r++)
+		put_reason(o, r);
+	if (reason_count(IW_REASON_OTHER, true) || reason_count(IW_REASON_OTHER, false))
+		put_reason(o, IW_REASON_OTHER);
+}
+
+static int method_short(sd_bus_message *m, const char *contents, void (*fill)(struct bus_out *))
+{
+	struct bus_out o = { 0 };
+
+	o.r = sd_bus_message_new_method_return(m, &o.m);
+	if (o.r >= 0)
+		o.r = sd_bus_message_open_container(o.m, 'a', contents);
+	fill(&o);
+	if (o.r >= 0)
+		o.r = sd_bus_message_close_container(o.m);
+	if (o.r >= 0)
+		o.r = sd_bus_message_send(o.m);
+	sd_bus_message_unref(o.m);
+	return o.r;
+}
+
+int bus_answer(sd_bus_message *m, const struct bus_caller *who)
+{
+	const char *member = sd_bus_message_get_member(m);
+
+	if (!strcmp(member, "Check"))
+		return method_check(m);
+	if (!strcmp(member, "Status"))
+		return method_short(m, "{sv}", put_status);
+	if (!strcmp(member, "Reasons"))
+		return method_short(m, "a{sv}", put_reasons);
+	if (!strcmp(member, "Close") || !strcmp(member, "CloseIdle"))
+		return bus_close(m, who);
+	return bus_list(m, who);
+}
+
+const sd_bus_vtable bus_vtable[] = {
+	SD_BUS_VTABLE_START(0),
+	SD_BUS_METHOD_WITH_ARGS("Status", SD_BUS_NO_ARGS, SD_BUS_RESULT("a{sv}", status), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Streams", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Plain", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", connections), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Peers", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", peers), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Stags", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", stags), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Reasons", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", reasons), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Listeners", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", listeners), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Check", SD_BUS_ARGS("s", host, "q", port), SD_BUS_RESULT("b", ok, "s", text), bus_method,
+				SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Close", SD_BUS_ARGS("as", ids), SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("CloseIdle", SD_BUS_ARGS("t", idle_ms, "x", uid), SD_BUS_RESULT("aa{sv}", streams), bus_method,
+				SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_VTABLE_END
+};

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Lists of org.iwsock.Daemon1: streams, plain connections, peers, STags, listeners. What is to be told is copied in one go and
+ * then turned into a message in batches, so that 10,000 streams do not hold up the data path. Keys are an interface: iwctl
+ * --json hands them on as they are, so they are only ever added to.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cm/cm.h"
+#include "daemon/base/engine.h"
+#include "daemon/rnic/rnic.h"
+#include "daemon/session/session.h"
+#include "daemon/stream/stream.h"
+#include "rows.h"
+
+#define LISTS	64	/* asked for; they are told one after the other, so that only one takes memory */
+#define BATCH	64	/* rows before the data path has its turn */
+
+/* One of several kinds of rows: how to copy it, how to tell it. */
+struct listing {
+	sd_bus_message *call, *reply;
+	struct bus_caller who;
+	struct listing *next_list;
+	const struct listing_kind *kind;
+	char *rows;
+	size_t n, cap, next;
+	int err;		/* the first error */
+};
+
+struct listing_kind {
+	const char *method;
+	size_t size;
+	void (*collect)(struct listing *l);
+	void (*tell)(struct bus_out *o, const void *row);
+};
+
+static struct listing *first, **last = &first;
+static unsigned int lists;
+static struct work turn;
+
+static void lists_step(struct work *w);
+
+static void add(struct listing *l, const void *row)
+{
+	size_t size = l->kind->size;
+
+	if (l->err < 0)
+		return;
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 64;
+		char *rows = realloc(l->rows, cap * size);
+
+		if (!rows) {
+			l->err = -ENOMEM;
+			return;
+		}
+		l->rows = rows;
+		l->cap = cap;
+	}
+	memcpy(l->rows + l->n++ * size, row, size);
+}
+
+/* Who has which connection is shown to its own user, to root and to the daemon's user. */
+static bool may_see(const struct listing *l, uint32_t uid)
+{
+	return l->who.privileged || l->who.uid == uid;
+}
+
+static void put_ip(struct bus_out *o, const char *key, const uint8_t ip[16])
+{
+	put(o, key, "s", iw_ip_text(ip));
+}
+
+/* 192.0.2.1:80, [2001:db8::1]:80, [fe80::1%2]:80; an AF_INET6 socket with an IPv4 peer shows [::ffff:192.0.2.1]:80, as ss does. */
+static void put_addr(struct bus_out *o, const char *key, const struct iw_addr *a)
+{
+	char ip[INET6_ADDRSTRLEN], s[INET6_ADDRSTRLEN + 24], scope[16] = "";
+
+	if (a->family == AF_INET) {
+		inet_ntop(AF_INET, a->ip + 12, ip, sizeof(ip));
+		snprintf(s, sizeof(s), "%s:%u", ip, a->port);
+	} else {
+		inet_ntop(AF_INET6, a->ip, ip, sizeof(ip));
+		if (a->scope_id)
+			snprintf(scope, sizeof(scope), "%%%u", a->scope_id);
+		snprintf(s, sizeof(s), "[%s%s]:%u", ip, scope, a->port);
+	}
+	put(o, key, "s", s);
+}
+
+static void put_reason(struct bus_out *o, unsigned int reason)
+{
+	put(o, "reason", "s", iw_reason_name(reason));
+	put(o, "reason_number", "u", reason);
+}
+
+/* Text that came from a program: D-Bus wants UTF-8. */
+static void put_program(struct bus_out *o, const char *key, const char *program)
+{
+	char s[64];
+	size_t i;
+
+	for (i = 0; i < sizeof(s) - 1 && program && program[i]; i++)
+		s[i] = program[i] >= ' ' && program[i] < 127 ? program[i] : '?';
+	s[i] = 0;
+	put(o, key, "s", s);
+}
+
+static const char *state_name(enum stream_state s)
+{
+	static const char *const names[] = {
+		[STREAM_OFFERED] = "offered", [STREAM_HELD] = "held", [STREAM_STARTING] = "starting",
+		[STREAM_RUNNING] = "running", [STREAM_LOCAL] = "running", [STREAM_RELAY] = "relay",
+		[STREAM_CLOSING] = "closing", [STREAM_DEAD] = "dead",
+	};
+
+	return (unsigned int)s < sizeof(names) / sizeof(*names) && names[s] ? names[s] : "unknown";
+}
+
+static const char *transport_name(const struct stream_info *i)
+{
+	if (i->reason != IW_REASON_ACCELERATED || i->state == STREAM_RELAY)
+		return "tcp";
+	if (i->state == STREAM_OFFERED || i->state == STREAM_HELD)
+		return "pending";
+	return i->state == STREAM_LOCAL ? "local" : "iwarp";
+}
+
+static void put_counts(struct bus_out *o, const struct endpoint_stat *s)
+{
+	put(o, "tx_sends", "t", s->tx_send);
+	put(o, "rx_sends", "t", s->rx_send);
+	put(o, "tx_writes", "t", s->tx_write);
+	put(o, "rx_writes", "t", s->rx_write);
+	put(o, "tx_immediates", "t", s->tx_imm);
+	put(o, "rx_immediates", "t", s->rx_imm);
+	put(o, "tx_reads", "t", s->tx_read);
+	put(o, "rx_reads", "t", s->rx_read);
+	put(o, "tx_read_responses", "t", s->tx_rresp);
+	put(o, "rx_read_responses", "t", s->rx_rresp);
+	put(o, "tx_atomics", "t", s->tx_atomic);
+	put(o, "rx_atomics", "t", s->rx_atomic);
+	put(o, "tx_fpdus", "t", s->tx_fpdu);
+	put(o, "rx_fpdus", "t", s->rx_fpdu);
+	put(o, "tx_wire_bytes", "t", s->tx_octets);
+	put(o, "rx_wire_bytes", "t", s->rx_octets);
+	put(o, "tx_write_bytes", "t", s->tx_write_octets);
+	put(o, "rx_write_bytes", "t", s->rx_write_octets);
+	put(o, "tx_read_bytes", "t", s->tx_read_octets);
+	put(o, "rx_read_bytes", "t", s->rx_read_octets);
+	put(o, "rx_zero_tagged", "t", s->rx_zero_tagged);	/* slow paths (SEC-U08) */
+	put(o, "rx_tiny", "t", s->rx_tiny);
+}
+
+void bus_put_stream(struct bus_out *o, const struct stream_info *i)
+{
+	uint64_t now = engine_now_ms();
+	char id[20];
+
+	snprintf(id, sizeof(id), "%" PRIx64, i->id);
+	put(o, "id", "s", id);
+	put(o, "transport", "s", transport_name(i));
+	put(o, "state", "s", state_name(i->state));
+	put(o, "side", "s", i->client ? "client" : "server");
+	put(o, "pid", "u", (uint32_t)i->pid);
+	put(o, "uid", "u", i->uid);
+	put(o, "fd", "i", i->fd);
+	put_program(o, "program", i->program);
+	put_addr(o, "local", &i->tuple.local);
+	put_addr(o, "peer", &i->tuple.peer);
+	put_reason(o, i->reason);
+	put(o, "age_ms", "t", now > i->since_ms ? now - i->since_ms : 0);
+	if (i->state == STREAM_LOCAL)	/* the daemon is not in the way of its data, so it does not know */
+		return;
+	put(o, "idle_ms", "t", now > i->active_ms ? now - i->active_ms : 0);
+	put(o, "tx_bytes", "t", i->tx_bytes);
+	put(o, "rx_bytes", "t", i->rx_bytes);
+	put_counts(o, &i->stat);
+}
+
+static void put_stream(struct bus_out *o, const void *row)
+{
+	bus_put_stream(o, row);
+}
+
+/* plain_info and listener_info point to what may be gone when the batch comes */
+struct plain_row {
+	struct iw_tuple tuple;
+	bool is_client;
+	int fd;
+	enum iw_reason reason;
+	pid_t pid;
+	uint32_t uid;
+	char program[64];
+};
+
+static void put_plain(struct bus_out *o, const void *row)
+{
+	const struct plain_row *i = row;
+
+	put(o, "transport", "s", "tcp");
+	put(o, "state", "s", "plain");
+	put(o, "side", "s", i->is_client ? "client" : "server");
+	put(o, "pid", "u", (uint32_t)i->pid);
+	put(o, "uid", "u", i->uid);
+	put(o, "fd", "i", i->fd);
+	put_program(o, "program", i->program);
+	put_addr(o, "local", &i->tuple.local);
+	put_addr(o, "peer", &i->tuple.peer);
+	put_reason(o, i->reason);
+}
+
+static void put_peer(struct bus_out *o, const void *row)
+{
+	static const char *const states[] = { "unknown", "iwarp", "plain", "local" };
+	const struct peer_info *i = row;
+	uint64_t now = engine_now_ms();
+
+	put_ip(o, "address", i->ip);
+	put(o, "state", "s", i->state <= IW_PEER_LOCAL ? states[i->state] : "unknown");
+	put_reason(o, i->reason);
+	put(o, "session_in", "b", (int)i->in);
+	put(o, "session_out", "b", (int)i->out);
+	put(o, "streams", "u", i->streams);
+	if (i->expires_ms)
+		put(o, "expires_in_ms", "t", i->expires_ms > now ? i->expires_ms - now : 0);
+}
+
+static void put_stag(struct bus_out *o, const void *row)
+{
+	static const struct { unsigned int bit; const char *name; } rights[] = {
+		{ IW_ACCESS_LOCAL_READ, "local-read" }, { IW_ACCESS_LOCAL_WRITE, "local-write" },
+		{ IW_ACCESS_REMOTE_READ, "remote-read" }, { IW_ACCESS_REMOTE_WRITE, "remote-write" },
+		{ IW_ACCESS_REMOTE_ATOMIC, "remote-atomic" }, { IW_ACCESS_READ_SINK, "read-sink" },
+	};
+	const struct rnic_mr_info *i = row;
+	char s[128] = "";
+
+	snprintf(s, sizeof(s), "0x%08" PRIx32, i->stag);
+	put(o, "stag", "s", s);
+	snprintf(s, sizeof(s), "0x%" PRIx64, i->to);
+	put(o, "to", "s", s);
+	put(o, "uid", "u", i->uid);
+	put(o, "length", "t", i->len);
+	s[0] = 0;
+	for (size_t k = 0; k < sizeof(rights) / sizeof(*rights); k++) {
+		if (!(i->access & rights[k].bit))
+			continue;
+		if (s[0])
+			strcat(s, ",");
+		strcat(s, rights[k].name);
+	}
+	put(o, "access", "s", s);
+	snprintf(s, sizeof(s), "%" PRIx64, i->stream_id);
+	put(o, "stream", "s", s);
+}
+
+struct listener_row {
+	struct iw_addr addr;
+	pid_t pid;
+	uint32_t uid;
+	char program[64];
+};
+
+static void put_listener(struct bus_out *o, const void *row)
+{
+	const struct listener_row *i = row;
+
+	put_addr(o, "address", &i->addr);
+	put(o, "pid", "u", (uint32_t)i->pid);
+	put(o, "uid", "u", i->uid);
+	put_program(o, "program", i->program);
+}
+
+/* ---- copies ---- */
+
+static void add_stream(void *arg, const struct stream_info *i)
+{
+	if (may_see(arg, i->uid))
+		add(arg, i);
+}
+
+static void streams(struct listing *l)
+{
+	stream_foreach(add_stream, l);
+}
+
+static void add_plain(void *arg, const struct plain_info *i)
+{
+	struct plain_row row = {
+		.tuple = i->tuple, .is_client = i->is_client, .fd = i->fd, .reason = i->reason, .pid = i->client->pid, .uid = i->client->uid,
+	};
+
+	if (!may_see(arg, row.uid))
+		return;
+	snprintf(row.program, sizeof(row.program), "%s", i->client->program);
+	add(arg, &row);
+}
+
+static void plain(struct listing *l)
+{
+	plain_foreach(add_plain, l);
+}
+
+static void add_peer(void *arg, const struct peer_info *i)
+{
+	add(arg, i);
+}
+
+static void peers(struct listing *l)
+{
+	peers_foreach(add_peer, l);
+}
+
+/* Whoever knows an STag is one guess nearer to using it. */
+static void add_stag(void *arg, const struct rnic_mr_info *i)
+{
+	if (may_see(arg, i->uid))
+		add(arg, i);
+}
+
+static void stags(struct listing *l)
+{
+	rnic_mr_foreach(add_stag, l);
+}
+
+static void add_listener(void *arg, const struct listener_info *i)
+{
+	struct listener_row row = { .addr = i->addr, .pid = i->pid, .uid = i->uid };
+
+	if (!may_see(arg, i->uid))
+		return;
+	snprintf(row.program, sizeof(row.program), "%s", i->program ? i->program : "");
+	add(arg, &row);
+}
+
+static void listeners(struct listing *l)
+{
+	listener_foreach(add_listener, l);
+}
+
+static const struct listing_kind kinds[] = {
+	{ "Streams", sizeof(struct stream_info), streams, put_stream },
+	{ "Plain", sizeof(struct plain_row), plain, put_plain },
+	{ "Peers", sizeof(struct peer_info), peers, put_peer },
+	{ "Stags", sizeof(struct rnic_mr_info), stags, put_stag },
+	{ "Listeners", sizeof(struct listener_row), listeners, put_listener },
+};
+
+/* ---- batches ---- */
+
+static void list_start(struct listing *l)
+{
+	l->kind->collect(l);
+	if (l->err >= 0)
+		l->err = sd_bus_message_new_method_return(l->call, &l->reply);
+	if (l->err >= 0)
+		l->err = sd_bus_message_open_container(l->reply, 'a', "a{sv}");
+}
+
+static void list_end(struct listing *l)
+{
+	if (l->err >= 0)
+		l->err = sd_bus_message_close_container(l->reply);
+	if (l->err >= 0)
+		l->err = sd_bus_message_send(l->reply);
+	if (l->err < 0)
+		sd_bus_reply_method_errno(l->call, l->err, NULL);
+	bus_kick(sd_bus_message_get_bus(l->call));
+	first = l->next_list;
+	if (!first)
+		last = &first;
+	sd_bus_message_unref(l->reply);
+	sd_bus_message_unref(l->call);
+	free(l->rows);
+	free(l);
+	lists--;
+}
+
+static void lists_step(struct work *w)
+{
+	struct listing *l = first;
+	struct bus_out o;
+
+	if (!l->reply && l->err >= 0)
+		list_start(l);
+	o = (struct bus_out){ .m = l->reply, .r = l->err };
+	for (int i = 0; i < BATCH && l->next < l->n && o.r >= 0; i++, l->next++) {
+		o.r = sd_bus_message_open_container(l->reply, 'a', "{sv}");
+		l->kind->tell(&o, l->rows + l->next * l->kind->size);
+		if (o.r >= 0)
+			o.r = sd_bus_message_close_container(l->reply);
+	}
+	l->err = o.r;
+	if (l->next == l->n || l->err < 0)
+		list_end(l);
+	if (first)
+		work_queue(&turn, lists_step);
+}
+
+int bus_list(sd_bus_message *m, const struct bus_caller *who)
+{
+	const char *member = sd_bus_message_get_member(m);
+	const struct listing_kind *kind = NULL;
+	struct listing *l;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (!strcmp(kinds[i].method, member))
+			kind = &kinds[i];
+	if (!kind)
+		return -ENOSYS;
+	if (lists >= LISTS)
+		return sd_bus_reply_method_errorf(m, SD_BUS_ERROR_LIMITS_EXCEEDED, "%u lists wait to be told; try again", lists);
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	lists++;
+	l->kind = kind;
+	l->who = *who;
+	l->call = sd_bus_message_ref(m);
+	*last = l;
+	last = &l->next_list;
+	work_queue(&turn, lists_step);
+	return 1;
+}

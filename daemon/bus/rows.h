@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* The methods of org.iwsock.Daemon1 that answer with a list. */
+#ifndef IWARPD_BUS_ROWS_H
+#define IWARPD_BUS_ROWS_H
+
+#include "conn.h"
+#include "out.h"
+
+struct stream_info;
+
+/* At once or in batches. A negative return is turned into an error reply. */
+int bus_list(sd_bus_message *m, const struct bus_caller *who);
+/* One stream as Streams tells it, into an open dictionary. */
+void bus_put_stream(struct bus_out *o, const struct stream_info *i);
+
+#endif

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/* The seam above the queue pair: each call goes to the provider that made the endpoint. */
+#include "endpoint.h"
+
+static unsigned int count;
+
+void endpoint_init(struct endpoint *ep, const struct endpoint_ops *ops, const struct endpoint_attr *a)
+{
+	*ep = (struct endpoint){ .ops = ops, .ulp = a->ulp, .ctx = a->ctx };
+	count++;
+}
+
+void endpoint_freed(struct endpoint *ep)
+{
+	if (ep->counter)
+		--*ep->counter;
+	count--;
+}
+
+void endpoint_counted(struct endpoint *ep, unsigned int *n)
+{
+	ep->counter = n;
+	++*n;
+}
+
+unsigned int endpoint_count(void)
+{
+	return count;
+}
+
+int endpoint_initiate(struct endpoint *ep, const void *pd, size_t pd_len)
+{
+	return ep->ops->initiate(ep, pd, pd_len);
+}
+
+int endpoint_respond(struct endpoint *ep)
+{
+	return ep->ops->respond(ep);
+}
+
+int endpoint_accept(struct endpoint *ep, const void *pd, size_t pd_len)
+{
+	return ep->ops->accept(ep, pd, pd_len);
+}
+
+int endpoint_reject(struct endpoint *ep, const void *pd, size_t pd_len)
+{
+	return ep->ops->reject(ep, pd, pd_len);
+}
+
+void endpoint_large(struct endpoint *ep, bool on)
+{
+	if (ep->ops->caps & ENDPOINT_LARGE)
+		ep->ops->large(ep, on);
+}
+
+void endpoint_depths(const struct endpoint *ep, unsigned int *ird, unsigned int *ord)
+{
+	ep->ops->depths(ep, ird, ord);
+}
+
+void endpoint_close(struct endpoint *ep)
+{
+	ep->ops->close(ep);
+}
+
+void endpoint_abort(struct endpoint *ep)
+{
+	ep->ops->abort(ep);
+}
+
+void endpoint_detach(struct endpoint *ep)
+{
+	ep->ops->detach(ep);
+}
+
+void endpoint_terminate(struct endpoint *ep)
+{
+	ep->ops->terminate(ep);
+}
+
+void endpoint_unmake(struct endpoint *ep)
+{
+	ep->ops->unmake(ep);
+}
+
+int endpoint_register(struct endpoint *ep, void *addr, size_t len, uint64_t to, unsigned int access, struct endpoint_mr *mr)
+{
+	return ep->ops->reg(ep, addr, len, to, access, mr);
+}
+
+void endpoint_deregister(struct endpoint *ep, struct endpoint_mr *mr)
+{
+	if (mr->handle)
+		ep->ops->dereg(ep, mr);
+	*mr = (struct endpoint_mr){ 0 };
+}
+
+int endpoint_post_send(struct endpoint *ep, const struct iw_wr *wr)
+{
+	return ep->ops->post_send(ep, wr);
+}
+
+int endpoint_post_recv(struct endpoint *ep, uint64_t wr_id, const struct iw_sge *sge)
+{
+	return ep->ops->post_recv(ep, wr_id, sge);
+}
+
+unsigned int endpoint_send_room(const struct endpoint *ep)
+{
+	return ep->ops->send_room(ep);
+}
+
+void endpoint_stat(const struct endpoint *ep, struct endpoint_stat *s)
+{
+	ep->ops->stat(ep, s);
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+/* The carrier: how it is made, how the stream towards the application ends on it, and the application's close. */
+#include "carrier.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "life.h"
+#include "stream_priv.h"
+
+#define CARRIER_BUF	(256 << 10)	/* SO_SNDBUF of both ends; the kernel clamps it to wmem_max */
+
+/* ---- making one ---- */
+
+/* An abstract name, so that an image after exec knows the carrier by getsockname or getpeername. */
+static int name_socket(int fd, uint64_t id)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	uint64_t r;
+	int len;
+
+	if (getrandom(&r, sizeof(r), 0) != (ssize_t)sizeof(r))
+		return -EIO;
+	len = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "iwsock.%016llx.%016llx", (unsigned long long)id,
+		       (unsigned long long)r);
+	if (bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)))
+		return -errno;
+	return 0;
+}
+
+int carrier_make(uint64_t id, int s[2])
+{
+	int size = CARRIER_BUF, ret;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s))
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		setsockopt(s[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+		ret = name_socket(s[i], id);
+		if (ret) {
+			close(s[0]);
+			close(s[1]);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+/* ---- how the stream towards the application ends ---- */
+
+void carrier_fin(struct stream *st)
+{
+	/* before the shutdown: an EOF without this record is a reset (docs/design.md 2) */
+	atomic_store(&stream_page_end(st)->close_state, IW_CLOSE_FIN);
+	shutdown(st->d, SHUT_WR);
+}
+
+void carrier_drop(struct stream *st)
+{
+	st->d_drop = true;
+	engine_cancel(&st->d_rx);
+	engine_cancel(&st->d_tx);
+	engine_cancel(&st->d_poll);
+	stream_ended_op(st);
+}
+
+/*
+ * TCP carries no descriptors, but an application can send some to a unix socket. Without room for them the kernel would close them
+ * in this thread, with whatever their close waits for.
+ */
+void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	st->d_iov = (struct iovec){ buf, len };
+	st->d_msg = (struct msghdr){
+		.msg_iov = &st->d_iov, .msg_iovlen = 1, .msg_control = &st->d_control, .msg_controllen = sizeof(st->d_control),
+	};
+	st->d_rx.fn = fn;
+	io_uring_prep_recvmsg(sqe, st->d, &st->d_msg, MSG_CMSG_CLOEXEC);
+	engine_submit(sqe, &st->d_rx);
+}
+
+/* One that failed left d_msg and d_control as they were: what stands there is of an earlier message. */
+void carrier_received(struct stream *st, int res)
+{
+	if (res >= 0 && st->d_msg.msg_controllen)
+		passed_take(&st->d_msg, NULL, 0, st->end[0].uid);
+}
+
+void carrier_record_reset(struct stream *st, int err)
+{
+	struct iw_page_end *e = stream_page_end(st);
+
+	if (atomic_load(&e->close_state) == IW_CLOSE_FIN && err == ECONNRESET)
+		err = EPIPE;	/* a RST in CLOSE_WAIT; the reader's end of stream stays one */
+	if (atomic_load(&e->close_state) != IW_CLOSE_RESET) {
+		atomic_store(&e->close_errno, (uint32_t)err);
+		atomic_store(&e->close_state, IW_CLOSE_RESET);
+	}
+}
+
+void carrier_reset(struct stream *st, int err)
+{
+	carrier_record_reset(st, err);
+	carrier_drop(st);
+}
+
+bool carrier_hup(const struct stream *st)
+{
+	struct pollfd p = { .fd = st->d };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP);
+}
+
+bool tcp_linger0(int tcp)
+{
+	struct linger l = { 0 };
+	socklen_t len = sizeof(l);
+
+	return !getsockopt(tcp, SOL_SOCKET, SO_LINGER, &l, &len) && l.l_onoff && !l.l_linger;
+}
+
+void tcp_reset_on_close(int tcp)
+{
+	struct linger l = { .l_onoff = 1 };
+
+	setsockopt(tcp, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+}
+
+/* ---- the application's close ---- */
+
+static void poll_hup(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, d_poll);
+
+	if (st->state == STREAM_DEAD || st->d_drop || res == -ECANCELED) {
+		stream_ended_op(st);
+		return;
+	}
+	if (res > 0 && (res & (POLLHUP | POLLERR))) {
+		if (!st->app_closed) {
+			st->app_closed = true;
+			st->on_hup(st, res & POLLERR);
+		}
+		engine_cancel(&st->d_poll);
+	} else if (!more) {
+		carrier_poll(st, st->on_hup);
+	}
+}
+
+/* Multishot, for errors and hang-up only: a half-close wakes it once, data does not. */
+void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error))
+{
+	struct io_uring_sqe *sqe;
+
+	st->on_hup = hup;
+	st->d_poll.fn = poll_hup;
+	sqe = engine_sqe();
+	io_uring_prep_poll_multishot(sqe, st->d, 0);
+	engine_submit(sqe, &st->d_poll);
+}

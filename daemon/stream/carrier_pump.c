@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* The pump of a remote stream: carrier to transmit ring, receive ring to carrier, and what their ends mean. */
+#include "carrier_pump.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "carrier.h"
+#include "life.h"
+#include "remote.h"
+#include "remote_mem.h"
+#include "remote_rs.h"
+#include "stream_priv.h"
+
+#define PUMP_MAX	(256u << 10)	/* octets per request, so that they are still in the cache when the next layer copies them */
+#define ACK_DELAY_MS	100u		/* so that the peer's SIOCOUTQ falls to 0 on a stream that went idle */
+
+static void pump_tx(struct stream *st);
+
+/* ---- application to network ---- */
+
+/* The application's half ended: by shutdown, by an orderly close, or by a close with SO_LINGER 0. */
+static void tx_end(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+
+	r->f->tx_eof = true;
+	st->app_closed = st->app_closed || carrier_hup(st);
+	if (st->app_closed && r->ep && tcp_linger0(st->end[0].tcp)) {
+		remote_abort(st, ECONNRESET);
+		return;
+	}
+	iw_rs_tx_fin(&r->f->rs);
+}
+
+static void tx_received(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, d_rx);
+	struct stream_remote *r;
+
+	carrier_received(st, res);
+	if (st->state == STREAM_DEAD || st->d_drop) {
+		stream_ended_op(st);
+		return;
+	}
+	r = st->remote;
+	if (r->f->reset_err)
+		return;
+	if (res > 0) {
+		st->tx_bytes += (uint64_t)res;
+		st->active_ms = engine_now_ms();
+		atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
+		iw_rs_tx_produced(&r->f->rs, (uint32_t)res);
+		iw_rs_push(&r->f->rs);
+	} else if (!res) {
+		tx_end(st);
+	} else if (!op_again(res)) {
+		remote_abort(st, ECONNRESET);	/* closed with octets unread */
+		return;
+	}
+	pump_queue(st);
+}
+
+static void pump_tx(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+	uint32_t off, len;
+
+	if (st->d_rx.busy || st->d_drop || r->f->tx_eof || r->f->reset_err || !r->ep)
+		return;
+	iw_rs_tx_space(&r->f->rs, &off, &len);
+	if (!len)
+		return;
+	carrier_recv(st, (uint8_t *)st->page + IW_PAGE_RINGS + off, len < PUMP_MAX ? len : PUMP_MAX, tx_received);
+}
+
+/* ---- network to application ---- */
+
+static void ack_now(struct timer *t)
+{
+	struct stream_remote *r = container_of(t, struct stream_remote, ack);
+
+	iw_rs_ack(&r->f->rs);
+	pump_queue(r->st);
+}
+
+static void rx_consumed(struct stream *st, uint32_t n)
+{
+	struct stream_remote *r = st->remote;
+
+	iw_rs_rx_consumed(&r->f->rs, n);
+	if (!r->ack.due && r->ep)
+		timer_start(&r->ack, ACK_DELAY_MS, ack_now);
+}
+
+static void rx_sent(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, d_tx);
+	struct stream_remote *r;
+
+	if (st->state == STREAM_DEAD || st->d_drop) {
+		stream_ended_op(st);
+		return;
+	}
+	r = st->remote;
+	if (res > 0) {
+		st->rx_bytes += (uint64_t)res;
+		st->active_ms = engine_now_ms();
+		atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
+		rx_consumed(st, (uint32_t)res);
+	} else if (!op_again(res)) {
+		if (st->app_closed || carrier_hup(st)) {
+			remote_abort(st, ECONNRESET);	/* octets that nobody will read */
+			return;
+		}
+		r->f->discard = true;
+	}
+	pump_queue(st);
+}
+
+static void rx_send(struct stream *st, uint32_t stag, uint64_t to, uint32_t n)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	st->d_tx.fn = rx_sent;
+	io_uring_prep_send(sqe, st->d, remote_mem(st, stag, to, n), n, MSG_NOSIGNAL);
+	engine_submit(sqe, &st->d_tx);
+}
+
+/* Everything the peer sent has been passed on: its FIN, or the reset that followed. */
+static void rx_drained(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+
+	if (r->f->reset_err) {
+		carrier_drop(st);
+		return;
+	}
+	if (r->f->fin_given || !iw_rs_rx_fin(&r->f->rs))
+		return;
+	r->f->fin_given = true;
+	if (!st->app_closed)
+		carrier_fin(st);
+	iw_rs_rx_fin_consumed(&r->f->rs);
+}
+
+static void pump_rx(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+	uint32_t n, stag;
+	uint64_t to;
+
+	if (st->d_tx.busy || st->d_drop)
+		return;
+	while ((n = iw_rs_rx_peek(&r->f->rs, &stag, &to))) {
+		if (st->app_closed) {
+			if (r->f->reset_err)
+				carrier_drop(st);
+			else
+				remote_abort(st, ECONNRESET);	/* octets for a closed socket: TCP answers by RST */
+			return;
+		}
+		if (!r->f->discard) {
+			rx_send(st, stag, to, n < PUMP_MAX ? n : PUMP_MAX);
+			return;
+		}
+		rx_consumed(st, n);
+	}
+	rx_drained(st);
+}
+
+/* ---- both ---- */
+
+static void pump_work(struct work *w)
+{
+	struct stream *st = container_of(w, struct stream, work);
+	struct stream_remote *r = st->remote;
+
+	if (st->state == STREAM_DEAD || !r->f->running)
+		return;
+	if (r->f->ev_abort && !r->f->reset_err && !r->f->aborted) {
+		remote_reset(st, r->f->rs.err == ETIMEDOUT ? ETIMEDOUT : ECONNRESET);
+		if (r->ep) {
+			iw_rs_pump(&r->f->rs, &remote_rs_ops, st);
+			endpoint_close(r->ep);
+		}
+	}
+	pump_rx(st);
+	pump_tx(st);
+	if (r->ep) {
+		iw_rs_pump(&r->f->rs, &remote_rs_ops, st);
+		atomic_store_explicit(&stream_page_end(st)->tx_acked, r->f->rs.tx_pos - iw_rs_tx_unacked(&r->f->rs), memory_order_relaxed);
+		pump_tx(st);
+	}
+	if (r->f->ev_done && r->ep) {
+		st->state = STREAM_CLOSING;
+		endpoint_close(r->ep);
+	}
+	remote_end(st);
+}
+
+void pump_queue(struct stream *st)
+{
+	work_queue(&st->work, pump_work);
+}
+
+static void pump_hup(struct stream *st, bool error)
+{
+	struct stream_remote *r = st->remote;
+
+	if (error || (r->ep && tcp_linger0(st->end[0].tcp))) {
+		remote_abort(st, ECONNRESET);
+		return;
+	}
+	if (st->state == STREAM_RUNNING)
+		st->state = STREAM_CLOSING;
+	pump_queue(st);
+}
+
+void pump_start(struct stream *st)
+{
+	carrier_poll(st, pump_hup);
+	iw_rs_rx_waiting(&st->remote->f->rs, true);	/* in carrier mode the reader sleeps in the kernel: an event wakes it */
+	pump_queue(st);
+}

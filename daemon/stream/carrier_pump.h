@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* The pump of a remote stream, for whoever works its carrier without the library. */
+#ifndef IWARPD_STREAM_CARRIER_PUMP_H
+#define IWARPD_STREAM_CARRIER_PUMP_H
+
+struct stream;
+
+void pump_start(struct stream *st);
+void pump_queue(struct stream *st);		/* after this batch */
+
+#endif

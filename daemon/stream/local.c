@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pair of applications of this host holds both ends of the carrier; we only have to learn that both were closed. Until
+ * then the witness sockets answer for options. An epoll set that we filled while we had the ends does not keep them open,
+ * and the kernel takes an end out of it when its last holder closes (fdinfo lists what is left). What wakes us is the
+ * hang-up that this causes at the other end; the second close wakes nobody, so sets with one end left are looked at every
+ * 100 ms, and all of them from time to time. Nothing but our own book-keeping waits for that.
+ */
+#include "local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "carrier.h"
+#include "life.h"
+#include "stream_priv.h"
+#include "table.h"
+
+#define SWEEP_MS	2000u
+#define HALF_MS		100u	/* while there are pairs with one end left */
+#define SWEEP_MAX	256u	/* sets looked at per round */
+
+static struct timer sweep_timer;
+static uint64_t sweep_id;	/* where the next round starts */
+static unsigned int nlocal, nhalf;
+static void sweep(struct timer *t);
+
+int local_prepare(struct stream *st, int a)
+{
+	struct epoll_event e = { .events = EPOLLET | EPOLLHUP };
+
+	st->watch = epoll_create1(EPOLL_CLOEXEC);
+	if (st->watch < 0)
+		return -errno;
+	st->watched[0] = a;
+	st->watched[1] = st->d;
+	if (epoll_ctl(st->watch, EPOLL_CTL_ADD, a, &e) || epoll_ctl(st->watch, EPOLL_CTL_ADD, st->d, &e))
+		return -errno;	/* stream_free() closes it */
+	return 0;
+}
+
+void local_forget(struct stream *st)
+{
+	if (st->watch >= 0)
+		close(st->watch);
+	st->watch = -1;
+}
+
+/* Whether the set has it under that number, which is the one it was added by. */
+static bool lists(const char *fdinfo, int fd)
+{
+	for (const char *p = fdinfo; (p = strstr(p, "tfd:")); )
+		if (strtol(p += 4, NULL, 10) == fd)
+			return true;
+	return false;
+}
+
+/* Which ends are still open. Without /proc a hang-up counts as both closed. */
+static void ends_open(const struct stream *st, bool hup, bool is_open[2])
+{
+	char path[40], text[1024];
+	ssize_t len;
+	int fd;
+
+	is_open[0] = is_open[1] = !hup;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", st->watch);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len < 0)
+		return;
+	text[len] = 0;
+	for (unsigned int e = 0; e < 2; e++)
+		is_open[e] = lists(text, st->watched[e]);
+}
+
+static void local_check(struct stream *st)
+{
+	struct epoll_event e[2];
+	bool hup = epoll_wait(st->watch, e, 2, 0) > 0;
+	bool is_open[2];
+
+	ends_open(st, hup, is_open);
+	if (is_open[0] && is_open[1])
+		return;
+	/* what it has from here on it has for the other end's user, who may hold that for as long as he likes */
+	for (unsigned int i = 0; i < 2; i++)
+		if (!is_open[i])
+			stream_uncount(st, i);
+	if (is_open[0] || is_open[1]) {
+		nhalf += !st->local_half;
+		st->local_half = true;
+		if (sweep_timer.due > engine_now_ms() + HALF_MS)
+			timer_start(&sweep_timer, HALF_MS, sweep);
+		return;
+	}
+	nlocal--;
+	nhalf -= st->local_half;
+	st->local_half = false;
+	/* the two witnesses know nothing of what the applications said: no FIN, no TIME-WAIT */
+	tcp_reset_on_close(st->end[0].tcp);
+	tcp_reset_on_close(st->end[1].tcp);
+	stream_kill(st);
+}
+
+static void watch_arm(struct stream *st);
+
+static void watch_woken(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, watch_op);
+
+	if (st->state != STREAM_LOCAL) {
+		stream_ended_op(st);
+		return;
+	}
+	if (!more && res >= 0)
+		watch_arm(st);	/* first, so that nothing happens between the look and the wait */
+	local_check(st);
+}
+
+static void watch_arm(struct stream *st)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	st->watch_op.fn = watch_woken;
+	io_uring_prep_poll_multishot(sqe, st->watch, POLLIN);
+	engine_submit(sqe, &st->watch_op);
+}
+
+static void sweep(struct timer *t)
+{
+	struct stream *st = sweep_id ? stream_find(sweep_id) : NULL, *next;
+	unsigned int n = 0;
+
+	if (!st)
+		st = table_next(NULL);
+	for (; st && n < SWEEP_MAX; st = next, n++) {
+		next = table_next(st);
+		if (st->state == STREAM_LOCAL)
+			local_check(st);
+	}
+	sweep_id = st ? stream_id(st) : 0;
+	if (nlocal)
+		timer_start(&sweep_timer, nhalf ? HALF_MS : SWEEP_MS, sweep);
+}
+
+int local_start(struct stream *st)
+{
+	if (st->watch < 0)
+		return -EINVAL;
+	watch_arm(st);
+	nlocal++;
+	if (!sweep_timer.due)
+		timer_start(&sweep_timer, SWEEP_MS, sweep);
+	return 0;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* A stream over RDMAP: the startup with our private data, and its ends. */
+#include "remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "daemon/base/log.h"
+#include "daemon/rnic/area.h"
+#include "daemon/rnic/provider.h"
+#include "daemon/rnic/rnic.h"
+#include "carrier.h"
+#include "carrier_pump.h"
+#include "life.h"
+#include "remote_mem.h"
+#include "remote_rs.h"
+#include "stream_priv.h"
+
+/* ---- the ends ---- */
+
+void remote_end(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+
+	if (!r->ep && (st->d_drop || r->f->rs.done))
+		stream_kill(st);
+}
+
+void remote_abort(struct stream *st, int err)
+{
+	struct stream_remote *r = st->remote;
+
+	if (r->f->aborted)
+		return;
+	r->f->aborted = true;
+	st->state = STREAM_CLOSING;
+	carrier_reset(st, ECONNRESET);	/* an application that only did SHUT_RDWR learns of it */
+	if (r->ep && !r->f->reset_err) {
+		iw_rs_abort(&r->f->rs, err);
+		iw_rs_pump(&r->f->rs, &remote_rs_ops, st);
+		endpoint_close(r->ep);	/* ABORT, then FIN */
+	}
+	remote_end(st);
+}
+
+/*
+ * What the application wrote and nobody will send. A full carrier would keep it asleep in poll(POLLOUT), since a unix socket is not
+ * writable merely because it cannot send. One octet stays: closing with it unread is a reset for programs without the library.
+ */
+static void drop_unsent(struct stream *st)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+	} control;
+	char buf[16384];
+	int have = 0;
+
+	while (!ioctl(st->d, FIONREAD, &have) && have > 1) {
+		struct iovec v = { .iov_base = buf, .iov_len = (size_t)have - 1 < sizeof(buf) ? (size_t)have - 1 : sizeof(buf) };
+		struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+
+		if (recvmsg(st->d, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
+			break;
+		passed_take(&m, NULL, 0, st->end[0].uid);
+	}
+}
+
+void remote_reset(struct stream *st, int err)
+{
+	struct stream_remote *r = st->remote;
+
+	if (r->f->reset_err || r->f->aborted)
+		return;
+	r->f->reset_err = err;
+	if (!r->f->running || st->d < 0 || st->app_closed) {
+		carrier_reset(st, err);
+		return;
+	}
+	/* Writers hear it now; what the peer sent before is delivered first, as TCP delivers what it has received. */
+	carrier_record_reset(st, err);
+	st->state = STREAM_CLOSING;
+	engine_cancel(&st->d_rx);
+	shutdown(st->d, SHUT_RD);
+	drop_unsent(st);
+	pump_queue(st);
+}
+
+/* ---- the connection below ---- */
+
+static int own_pd(struct stream *st, struct iw_rs_pd *pd)
+{
+	const struct iw_tuple *t = &st->end[0].tuple;
+	int ret = iw_rs_init(&st->remote->f->rs, &st->remote->f->p, pd);
+
+	pd->dst = st->client ? t->peer : t->local;
+	pd->src = st->client ? t->local : t->peer;
+	return ret;
+}
+
+static void reject(struct stream *st, enum iw_rs_reject why, const char *text)
+{
+	uint8_t out[16];
+
+	stream_log(st, LOG_WARNING, "MPA Request rejected: %s", text);
+	endpoint_reject(st->remote->ep, out, iw_rs_reject_encode(why, out));
+}
+
+static void on_request(void *ctx, const struct endpoint_said *said)
+{
+	struct stream *st = ctx;
+	struct stream_remote *r = st->remote;
+	const struct iw_addr *local = &st->end[0].tuple.local;
+	uint8_t out[IW_RS_PD_LEN];
+	struct iw_rs_pd peer, own;
+
+	if (iw_rs_pd_decode(&peer, said->pd, said->pd_len) || iw_rs_start(&r->f->rs, &peer)) {
+		reject(st, IW_RS_REJ_VERSION, "no common version, or unusable values");
+		return;
+	}
+	if (memcmp(peer.dst.ip, local->ip, sizeof(local->ip)) || peer.dst.port != local->port) {
+		reject(st, IW_RS_REJ_NO_LISTENER, "it is meant for another address");
+		return;
+	}
+	own = (struct iw_rs_pd){
+		.ver_lo = IW_RS_VERSION, .ver_hi = IW_RS_VERSION, .caps = r->f->rs.caps, .ring_stag = r->f->p.rx_stag, .ring_to = r->f->p.rx_to,
+		.ring_len = r->f->p.rx_len, .bufs = r->f->p.bufs, .buf_size = r->f->p.buf_size,
+		/* it answers no Reads: what it offered could not be read */
+		.srcavail_max = r->f->rs.caps & IW_RS_CAP_SRCAVAIL && (!said->ranges || said->ird) ? IW_RS_SA : 0,
+		.dst = peer.dst, .src = peer.src,
+	};
+	iw_rs_pd_encode(&own, out);
+	if (endpoint_accept(r->ep, out, sizeof(out)))
+		reject(st, IW_RS_REJ_RESOURCES, "the queue pair refuses it");
+}
+
+static void on_established(void *ctx, const struct endpoint_said *said)
+{
+	struct stream *st = ctx;
+	struct stream_remote *r = st->remote;
+	unsigned int ird, ord;
+	struct iw_rs_pd peer;
+
+	if (st->client && (iw_rs_pd_decode(&peer, said->pd, said->pd_len) || iw_rs_start(&r->f->rs, &peer))) {
+		stream_log(st, LOG_WARNING, "private data of the MPA Reply is unusable");
+		endpoint_terminate(r->ep);
+		remote_forget(r);
+		st->end[0].tcp = -1;
+		remote_reset(st, ECONNRESET);
+		remote_end(st);
+		return;
+	}
+	endpoint_depths(r->ep, &ird, &ord);
+	iw_rs_depths(&r->f->rs, ird, ord);
+	endpoint_large(r->ep, r->f->rs.caps & IW_RS_CAP_LARGE);
+	r->f->running = true;
+	st->state = STREAM_RUNNING;
+	pump_start(st);
+}
+
+static void on_complete(void *ctx, const struct iw_cqe *cqe)
+{
+	struct stream *st = ctx;
+
+	iw_rs_complete(&st->remote->f->rs, &remote_rs_ops, st, cqe);
+	pump_queue(st);
+}
+
+static void on_event(void *ctx, enum endpoint_event ev)
+{
+	if (ev == ENDPOINT_EV_FIRST)
+		pump_queue(ctx);
+}
+
+/* The peer may take back the STag of its own ring's counterpart; without our ring there is no stream (security.md R23). */
+static void on_invalidated(void *ctx, uint32_t stag)
+{
+	struct stream *st = ctx;
+
+	if (stag == st->remote->f->p.rx_stag || stag == st->remote->f->p.rd_stag || stag == st->remote->f->p.rq_stag ||
+	    stag == st->remote->f->p.tx_stag) {
+		iw_rs_abort(&st->remote->f->rs, EPROTO);
+		st->remote->f->ev_abort = true;
+		pump_queue(st);
+	} else {
+		remote_unexpose(st, stag);
+	}
+}
+
+/* What TCP would have said. */
+static int socket_errno(int err)
+{
+	return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH ? err : ECONNRESET;
+}
+
+static void on_closed(void *ctx, int err, const struct endpoint_said *rej)
+{
+	struct stream *st = ctx;
+	struct stream_remote *r = st->remote;
+
+	endpoint_stat(r->ep, &st->stat_last);
+	remote_forget(r);
+	st->end[0].tcp = -1;
+	timer_stop(&r->ack);
+	if (!r->f->rs.done && !r->f->aborted) {
+		if (err)
+			stream_log(st, LOG_INFO, "connection ended: %s", strerror(err));
+		remote_reset(st, socket_errno(err));
+	}
+	remote_end(st);
+}
+
+static const struct endpoint_ulp remote_ulp = {
+	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event,
+	.invalidated = on_invalidated, .closed = on_closed,
+};
+
+/* ---- set-up ---- */
+
+/* On failure the TCP socket is still the stream's. */
+int remote_start(struct stream *st, bool initiator)
+{
+	struct endpoint_attr a = { .pd = st->pd, .ulp = &remote_ulp, .ctx = st, .id = st->id, .flags = RNIC_PREPAID };
+	struct stream_remote *r;
+	uint8_t out[IW_RS_PD_LEN];
+	struct iw_rs_pd pd = { 0 };
+	int ret = remote_alloc(st);
+
+	if (ret)
+		return ret;
+	r = st->remote;
+	a.area = r->area;
+	a.area_off = r->f->ep_off;
+	ret = provider_create(st->end[0].tcp, &a, &r->ep);
+	if (ret)
+		return ret;
+	ret = remote_register_all(st);
+	if (!ret)
+		ret = own_pd(st, &pd);
+	if (!ret)
+		ret = iw_rs_post_all(&r->f->rs, &remote_rs_ops, st);
+	if (ret)
+		goto err;
+	iw_rs_pd_encode(&pd, out);
+	ret = initiator ? endpoint_initiate(r->ep, out, sizeof(out)) : endpoint_respond(r->ep);
+	if (!ret)
+		return 0;
+err:
+	endpoint_unmake(r->ep);
+	remote_forget(r);
+	return ret;
+}
+
+void remote_free(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+
+	if (!r)
+		return;
+	timer_stop(&r->ack);
+	if (r->ep) {
+		endpoint_abort(r->ep);
+		remote_forget(r);
+		st->end[0].tcp = -1;
+	}
+	area_put(r->area);	/* an endpoint that lingers still has it */
+	free(r);
+	st->remote = NULL;
+}
+
+void remote_stat(const struct stream *st, struct endpoint_stat *s)
+{
+	if (st->remote && st->remote->ep)
+		endpoint_stat(st->remote->ep, s);
+	else
+		*s = st->stat_last;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* A stream, as its parts see it. */
+#ifndef IWARPD_STREAM_PRIV_H
+#define IWARPD_STREAM_PRIV_H
+
+#include <sys/socket.h>
+
+#include "daemon/base/closing.h"
+#include "stream.h"
+
+#define STREAM_PROGRAM	64u
+
+struct stream_end {		/* an application's end: [0] the one we made it for, [1] the server's of a local pair */
+	struct iw_tuple tuple;
+	pid_t pid;
+	uint32_t uid;
+	int fd;
+	char program[STREAM_PROGRAM];
+	uint64_t cookie;	/* SO_COOKIE of its carrier */
+	int tcp;		/* its TCP socket (remote: owned by the endpoint) */
+	bool counted;		/* in its user's quota */
+	struct stream *hnext;	/* by cookie */
+};
+
+struct stream_relay;
+struct stream_remote;
+
+struct stream {
+	uint64_t id;
+	struct stream *hnext;		/* by id */
+	struct stream *next, **pprev;	/* all */
+	enum stream_state state;
+	enum iw_reason reason;
+	bool client;
+	bool octets_told;		/* stream_cm->held_octets was called */
+	uint64_t since_ms, active_ms;
+	uint64_t tx_bytes, rx_bytes;
+	struct stream_end end[2];
+	void *cm_data;
+
+	/* the carrier's end that we hold, and the segment */
+	int d;
+	int segment;
+	size_t size;
+	struct iw_page *page;
+
+	struct op d_rx, d_tx, d_poll;	/* requests on d */
+	struct msghdr d_msg;		/* of d_rx, with room for all the descriptors a message can have */
+	struct iovec d_iov;
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+	} d_control;
+	struct op t_rx, t_tx;		/* requests on the TCP socket (held, relay) */
+	bool d_drop;			/* d is closed once nothing is in flight on it */
+	bool app_closed;		/* the application's last holder closed (or shut both halves) */
+	void (*on_hup)(struct stream *st, bool error);
+	void (*hold_then)(struct stream *st);
+	struct work work, end_work;
+
+	int watch;			/* epoll set with both ends of the pair: see local.c */
+	int watched[2];			/* the numbers that the ends had then */
+	struct op watch_op;
+	bool local_half;		/* one end of the pair is left */
+
+	struct rnic_pd *pd;		/* with `reserved` set aside for what may become of the stream */
+	struct prm_bill reserved;
+	struct stream_remote *remote;
+	struct stream_relay *relay;
+	struct endpoint_stat stat_last;
+};
+
+static inline struct iw_page_end *stream_page_end(struct stream *st)
+{
+	return &st->page->end[0];
+}
+
+#endif

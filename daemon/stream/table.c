@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+/* All streams: how they are found, and shown. */
+#include "table.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "remote.h"
+#include "stream_priv.h"
+
+#define BUCKETS		4096u
+
+static struct {
+	struct stream *all, *by_id[BUCKETS], *by_cookie[2][BUCKETS];
+	unsigned int count;
+	uint64_t tx_bytes, rx_bytes;	/* of those that are gone */
+} tab;
+
+struct stream *stream_find(uint64_t id)
+{
+	struct stream *st;
+
+	for (st = tab.by_id[id % BUCKETS]; st; st = st->hnext) {
+		if (st->id == id)
+			return st->state == STREAM_DEAD ? NULL : st;
+	}
+	return NULL;
+}
+
+uint64_t table_id(void)
+{
+	uint64_t id = 0;
+
+	while (!id || stream_find(id)) {
+		if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
+			id = 0;
+	}
+	return id;
+}
+
+void table_add_end(struct stream *st, unsigned int end)
+{
+	struct stream **b = &tab.by_cookie[end][st->end[end].cookie % BUCKETS];
+
+	st->end[end].hnext = *b;
+	*b = st;
+}
+
+void table_del(struct stream *st)
+{
+	struct stream **p;
+
+	for (p = &tab.by_id[st->id % BUCKETS]; *p; p = &(*p)->hnext) {
+		if (*p == st) {
+			*p = st->hnext;
+			break;
+		}
+	}
+	for (unsigned int e = 0; e < 2; e++) {
+		for (p = &tab.by_cookie[e][st->end[e].cookie % BUCKETS]; *p; p = &(*p)->end[e].hnext) {
+			if (*p == st) {
+				*p = st->end[e].hnext;
+				break;
+			}
+		}
+	}
+	if (st->pprev) {
+		*st->pprev = st->next;
+		if (st->next)
+			st->next->pprev = st->pprev;
+		tab.count--;
+		tab.tx_bytes += st->tx_bytes;
+		tab.rx_bytes += st->rx_bytes;
+	}
+}
+
+struct stream *table_next(const struct stream *st)
+{
+	return st ? st->next : tab.all;
+}
+
+void table_add(struct stream *st)
+{
+	st->next = tab.all;
+	st->pprev = &tab.all;
+	if (st->next)
+		st->next->pprev = &st->next;
+	tab.all = st;
+	st->hnext = tab.by_id[st->id % BUCKETS];
+	tab.by_id[st->id % BUCKETS] = st;
+	table_add_end(st, 0);
+	tab.count++;
+}
+
+struct stream *table_find_carrier(uint64_t cookie, unsigned int *end)
+{
+	for (*end = 0; *end < 2; ++*end) {
+		for (struct stream *st = tab.by_cookie[*end][cookie % BUCKETS]; st; st = st->end[*end].hnext) {
+			if (st->end[*end].cookie == cookie && st->state != STREAM_DEAD)
+				return st;
+		}
+	}
+	return NULL;
+}
+
+/* ---- looking at streams ---- */
+
+uint64_t stream_id(const struct stream *st)
+{
+	return st->id;
+}
+
+enum stream_state stream_state(const struct stream *st)
+{
+	return st->state;
+}
+
+const struct iw_tuple *stream_tuple(const struct stream *st)
+{
+	return &st->end[0].tuple;
+}
+
+int stream_tcp(const struct stream *st, unsigned int end)
+{
+	return end < 2 && st->state != STREAM_DEAD ? st->end[end].tcp : -1;
+}
+
+void *stream_cm_data(struct stream *st)
+{
+	return st->cm_data;
+}
+
+void stream_set_cm_data(struct stream *st, void *p)
+{
+	st->cm_data = p;
+}
+
+static void fill_info(const struct stream *st, unsigned int e, struct stream_info *i)
+{
+	const struct stream_end *end = &st->end[e];
+
+	*i = (struct stream_info){
+		.id = st->id, .state = st->state, .tuple = end->tuple, .client = e ? false : st->client, .pid = end->pid,
+		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = st->tx_bytes, .rx_bytes = st->rx_bytes,
+		.since_ms = st->since_ms, .active_ms = st->active_ms,
+	};
+	memcpy(i->program, end->program, sizeof(i->program));
+	remote_stat(st, &i->stat);
+}
+
+bool stream_look(uint64_t id, struct stream_info *info)
+{
+	const struct stream *st = stream_find(id);
+
+	if (st)
+		fill_info(st, 0, info);
+	return st;
+}
+
+/* A local pair is shown twice, once for each application. */
+void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg)
+{
+	struct stream_info info;
+
+	for (struct stream *st = tab.all; st; st = st->next) {
+		fill_info(st, 0, &info);
+		fn(arg, &info);
+		if (st->state != STREAM_LOCAL)
+			continue;
+		fill_info(st, 1, &info);
+		fn(arg, &info);
+	}
+}
+
+void stream_tally(struct stream_tally *t)
+{
+	*t = (struct stream_tally){ .tx_bytes = tab.tx_bytes, .rx_bytes = tab.rx_bytes };
+	for (const struct stream *st = tab.all; st; st = st->next) {
+		t->tx_bytes += st->tx_bytes;
+		t->rx_bytes += st->rx_bytes;
+		switch (st->state) {
+		case STREAM_OFFERED: case STREAM_HELD: t->pending++; break;
+		case STREAM_STARTING: case STREAM_RUNNING: t->iwarp++; break;
+		case STREAM_LOCAL: t->local += 2; break;
+		case STREAM_RELAY: t->relay++; break;
+		case STREAM_CLOSING: case STREAM_DEAD: t->closing++; break;
+		}
+	}
+}
+
+unsigned int stream_count(void)
+{
+	return tab.count;
+}

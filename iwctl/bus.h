@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Ask the daemon over D-Bus. Errors are printed; the result is an exit code of iwctl.h, and with IWCTL_OK the caller owns *out. */
+#ifndef IWCTL_BUS_H
+#define IWCTL_BUS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+int iwctl_query(const char *method, json_t **out);
+int iwctl_close_ids(char **ids, json_t **out);		/* ids end with NULL */
+int iwctl_close_idle(uint64_t idle_ms, int64_t uid, json_t **out);	/* uid -1: everybody's */
+int iwctl_connections(json_t **out);	/* streams and plain connections in one array */
+int iwctl_probe(const char *host, uint16_t port, bool *ok, char **text);	/* text: free() */
+
+#endif

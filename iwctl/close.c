@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/* iwctl close: ends streams by id, or those that carried nothing for some time. */
+#include "iwctl.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus.h"
+#include "out.h"
+
+#define IDLE_MAX 31536000u
+
+static void help(FILE *f)
+{
+	fputs("usage: iwctl close ID...\n"
+	      "       iwctl close --idle SECONDS [--user USER]\n\n"
+	      "Ends streams that go over iWARP, are held, or are relayed: their programs see \"Software caused connection abort\", the other end a reset.\n"
+	      "ID is what iwctl streams shows. Root and the daemon's user may close everybody's, others their own.\n\n"
+	      "  -i, --idle SECONDS  streams whose program neither sent nor received anything for so long\n"
+	      "  -u, --user USER     of these, only those of this user, name or number\n"
+	      "  -j, --json\n"
+	      "  -h, --help\n"
+	      "\nExit code: 0 all were closed, 1 one was not, or there was none.\n", f);
+}
+
+static int usage(bool asked)
+{
+	help(asked ? stdout : stderr);
+	return asked ? IWCTL_OK : IWCTL_USAGE;
+}
+
+static int parse_seconds(const char *s, uint64_t *ms)
+{
+	char *end;
+	unsigned long v;
+
+	errno = 0;
+	v = strtoul(s, &end, 10);
+	if (*s < '0' || *s > '9' || *end || errno || v < 1 || v > IDLE_MAX) {
+		iwctl_error("--idle %s: give seconds, 1 to %u", s, IDLE_MAX);
+		return IWCTL_USAGE;
+	}
+	*ms = (uint64_t)v * 1000;
+	return IWCTL_OK;
+}
+
+static int parse_user(const char *s, int64_t *uid)
+{
+	const struct passwd *pw;
+	char *end;
+	unsigned long v;
+
+	errno = 0;
+	v = strtoul(s, &end, 10);
+	if (*s >= '0' && *s <= '9' && !*end && !errno && v < UINT32_MAX) {
+		*uid = (int64_t)v;
+		return IWCTL_OK;
+	}
+	pw = getpwnam(s);
+	if (!pw) {
+		iwctl_error("--user %s: there is no such user", s);
+		return IWCTL_USAGE;
+	}
+	*uid = pw->pw_uid;
+	return IWCTL_OK;
+}
+
+static int check_ids(char **ids)
+{
+	for (; *ids; ids++)
+		if (strspn(*ids, "0123456789abcdefABCDEF") != strlen(*ids) || strlen(*ids) > 16 || !**ids) {
+			iwctl_error("\"%s\" is not the id of a stream; iwctl streams shows them", *ids);
+			return IWCTL_USAGE;
+		}
+	return IWCTL_OK;
+}
+
+static void show(const json_t *s)
+{
+	char idle[32];
+
+	if (!iwctl_true(s, "closed")) {
+		iwctl_error("%s: not closed: %s", iwctl_str(s, "id", "?"), iwctl_str(s, "why", "?"));
+		return;
+	}
+	printf("closed %s, %s (pid %llu), %s - %s, idle %s\n", iwctl_str(s, "id", "?"), iwctl_str(s, "program", "?"),
+	       (unsigned long long)iwctl_num(s, "pid"), iwctl_str(s, "local", "?"), iwctl_str(s, "peer", "?"),
+	       iwctl_duration(iwctl_num(s, "idle_ms"), idle));
+}
+
+static int result(json_t *list)
+{
+	int code = json_array_size(list) ? IWCTL_OK : IWCTL_NO, out;
+	json_t *s;
+	size_t i;
+
+	json_array_foreach(list, i, s)
+		if (!iwctl_true(s, "closed"))
+			code = IWCTL_NO;
+	if (iwctl.json) {
+		out = iwctl_print_json(list);
+		return out == IWCTL_OK ? code : out;
+	}
+	json_array_foreach(list, i, s)
+		show(s);
+	if (!i)
+		printf("No stream is idle for so long.\n");
+	json_decref(list);
+	return code;
+}
+
+int close_main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "idle", required_argument, NULL, 'i' }, { "user", required_argument, NULL, 'u' }, { "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	uint64_t idle_ms = 0;
+	int64_t uid = -1;
+	int c, code = IWCTL_OK;
+	json_t *list;
+
+	optind = 0;
+	while (code == IWCTL_OK && (c = getopt_long(argc, argv, "i:u:jh", options, NULL)) != -1) {
+		if (c == 'i')
+			code = parse_seconds(optarg, &idle_ms);
+		else if (c == 'u')
+			code = parse_user(optarg, &uid);
+		else if (c == 'j')
+			iwctl.json = true;
+		else
+			return usage(c == 'h');
+	}
+	if (code == IWCTL_OK && (idle_ms ? optind < argc : optind == argc || uid >= 0))
+		return usage(false);
+	if (code == IWCTL_OK)
+		code = check_ids(argv + optind);
+	if (code == IWCTL_OK)
+		code = idle_ms ? iwctl_close_idle(idle_ms, uid, &list) : iwctl_close_ids(argv + optind, &list);
+	return code == IWCTL_OK ? result(list) : code;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The sub-commands of iwctl, its exit codes, and the options that all of them know. */
+#ifndef IWCTL_H
+#define IWCTL_H
+
+#include <stdbool.h>
+
+enum {				/* exit codes, see iwctl(8) */
+	IWCTL_OK = 0,
+	IWCTL_NO = 1,		/* the answer is no: check failed, nothing matched, the policy file has an error */
+	IWCTL_USAGE = 2,
+	IWCTL_NO_DAEMON = 3,
+	IWCTL_FAILED = 4,	/* the daemon answered with an error, or with something we do not understand; output could not be written */
+};
+
+struct iwctl {
+	bool json, system, colour;
+	const char *run_dir;	/* NULL: look for it */
+};
+extern struct iwctl iwctl;
+
+/* A sub-command, in the file of its name; argv[0] is its name. Returns an exit code. */
+int status_main(int argc, char **argv);
+int lists_main(int argc, char **argv);		/* streams, peers, stags, listeners, reasons */
+int why_main(int argc, char **argv);
+int check_main(int argc, char **argv);
+int check_policy_main(int argc, char **argv);
+int close_main(int argc, char **argv);
+int rping_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The control connection to the daemon: one per process, opened when first needed, never shared with a child.
+ *
+ * Its number stays the same for life: a new connection is put over the dead one. So a one-way message needs no lock: at
+ * worst it reaches a dead socket. Before each use the inode is checked, since applications close fds they do not know.
+ */
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "proto/ctlmsg.h"
+#include "proto/page.h"
+#include "daemon.h"
+#include "daemon_io.h"
+#include "deadline.h"
+#include "fdtab.h"
+#include "init.h"
+#include "internal.h"
+#include "listener.h"
+#include "lock.h"
+#include "proc.h"
+#include "sys.h"
+
+#define RETRY_MS	1000u	/* between attempts to find a daemon */
+#define REFUSED_MS	10000u	/* after a daemon that refused or hung */
+#define ANSWER_MS	20u	/* until the daemon says what it takes */
+
+static struct iw_lock ctl_lock;
+static _Atomic int ctl_fd = -1;
+static _Atomic uint64_t ctl_ino, ctl_generation, next_try;
+static _Atomic uint32_t ctl_is_up, nobody_there, answer_ms = ANSWER_MS, next_conn_id;
+static uint32_t seq;
+
+/* A request that waits for its reply; on the stack of its thread. Whoever waits first reads for all. */
+struct waiter {
+	struct waiter *next;
+	_Atomic uint32_t state;		/* WAITER_DONE, and a count of kicks above it */
+	uint32_t seq;
+	int ret;
+	size_t size;
+	void *reply;
+	int *fds;
+	uint64_t granted;		/* stream whose STREAM is here already: the ACK has to follow */
+	const struct iw_proc *page;	/* of the connection that was asked */
+};
+#define WAITER_DONE	1u
+#define WAITER_KICK	2u
+
+static struct waiter *waiters;		/* these two under ctl_lock */
+static bool reading;
+
+const struct iw_peers *_Atomic iw_peers;
+static struct iw_proc *_Atomic proc_page;
+
+bool iw_daemon_up(void)
+{
+	return atomic_load_explicit(&ctl_is_up, memory_order_acquire);
+}
+
+uint64_t iw_daemon_gen(void)
+{
+	return atomic_load(&ctl_generation);
+}
+
+uint32_t iw_daemon_conn_id(void)
+{
+	uint32_t id;
+
+	do {	/* 28 bits: it has to fit into the word of a PLAIN fd */
+		id = (atomic_fetch_add(&next_conn_id, 1) + 1) & 0x0fffffff;
+	} while (!id);
+	return id;
+}
+
+static bool ours(int fd)
+{
+	return fd >= 0 && iw_fd_kind(fd) == IW_FD_INTERNAL && iw_fd_ino(fd) == atomic_load(&ctl_ino);
+}
+
+bool iw_daemon_owns(int fd)
+{
+	return fd == atomic_load(&ctl_fd) && ours(fd);
+}
+
+static void waiter_done(struct waiter *w, int ret)
+{
+	for (struct waiter **p = &waiters; *p; p = &(*p)->next)
+		if (*p == w) {
+			*p = w->next;
+			break;
+		}
+	w->ret = ret;
+	atomic_fetch_or(&w->state, WAITER_DONE);
+	iw_futex_wake(&w->state, 1);
+}
+
+/* The number is kept, so that nobody else gets it while a one-way message is on its way there. */
+static void drop(unsigned int retry_ms)
+{
+	int fd = atomic_load(&ctl_fd);
+
+	atomic_store(&ctl_is_up, 0);
+	if (ours(fd))
+		IW_SYS(shutdown, fd, SHUT_RDWR);
+	atomic_store(&next_try, iw_now_ms() + retry_ms);
+	while (waiters)
+		waiter_done(waiters, -ENOTCONN);
+}
+
+static uint64_t deadline(void)
+{
+	return iw_now_ms() + atomic_load(&answer_ms) + IW_DAEMON_GRACE_MS;
+}
+
+/* Ask and wait for the answer while nobody else can: caller holds ctl_lock, no request is waiting. */
+static int exchange(int fd, void *msg, int fd_in, void *reply, size_t size, int fds[2])
+{
+	uint64_t until = deadline();
+	struct iw_ctl_hdr *h = msg;
+	union iw_daemon_in in;
+	int ret;
+
+	h->seq = ++seq;
+	ret = iw_daemon_io_send_until(fd, msg, fd_in, until);
+	while (!ret && (ret = iw_daemon_io_receive(fd, &in, fds)) == -EAGAIN)
+		ret = iw_daemon_io_wait_answer(fd, POLLIN, until);
+	if (ret)
+		return ret;
+	if (in.h.seq != h->seq || in.h.len != size) {
+		iw_daemon_fds_close(fds);
+		return -EPROTO;
+	}
+	memcpy(reply, &in, size);
+	return 0;
+}
+
+/* Hand-shake. The two pages are mapped; older ones stay mapped, since other threads may be looking at them. */
+static int hello(int fd)
+{
+	struct iw_ctl_hello m;
+	struct iw_ctl_hello_ack a;
+	int fds[2] = { -1, -1 }, ret;
+	struct stat st[2];
+	long p[2] = { 0, 0 };
+
+	memset(&m, 0, sizeof(m));
+	iw_ctl_init(&m, IW_CTL_HELLO, 0);
+	for (size_t i = 0; i + 1 < sizeof(m.program) && iw_program()[i]; i++)
+		m.program[i] = iw_program()[i];
+	ret = exchange(fd, &m, -1, &a, sizeof(a), fds);
+	if (ret)
+		return ret;
+	ret = -EPROTO;
+	if (a.result) {
+		ret = -EACCES;
+		goto out;
+	}
+	if (fds[0] < 0 || fds[1] < 0 || IW_SYS(fstat, fds[0], &st[0]) < 0 || IW_SYS(fstat, fds[1], &st[1]) < 0 ||
+	    st[0].st_size < (off_t)sizeof(struct iw_proc) || st[1].st_size < (off_t)sizeof(struct iw_peers))
+		goto out;
+	ret = -ENOMEM;
+	p[0] = IW_SYS(mmap, NULL, sizeof(struct iw_proc), PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	p[1] = IW_SYS(mmap, NULL, sizeof(struct iw_peers), PROT_READ, MAP_SHARED, fds[1], 0);
+	if (p[0] < 0 && p[0] > -4096)
+		goto out;
+	if (p[1] < 0 && p[1] > -4096)
+		goto out;
+	ret = -EPROTO;
+	if (((struct iw_proc *)p[0])->magic != IW_PROC_MAGIC || ((struct iw_peers *)p[1])->magic != IW_PEERS_MAGIC)
+		goto out;
+	atomic_store(&answer_ms, a.answer_ms < 10000 ? a.answer_ms : 10000);
+	atomic_store(&proc_page, (struct iw_proc *)p[0]);
+	atomic_store(&iw_peers, (const struct iw_peers *)p[1]);
+	ret = 0;
+out:
+	iw_daemon_fds_close(fds);
+	return ret;
+}
+
+/*
+ * Descriptors are given away there, and answers believed: to root, to who we are, and to whom the directory belongs, when nobody else can
+ * have put the socket into it.
+ */
+static bool trusted(int fd, const char *dir)
+{
+	struct ucred c;
+	socklen_t len = sizeof(c);
+	struct stat st;
+
+	if (IW_SYS(getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &c, &len) < 0)
+		return false;
+	if (!c.uid || c.uid == (uid_t)IW_SYS(geteuid))
+		return true;
+	return IW_SYS(newfstatat, AT_FDCWD, dir, &st, 0) >= 0 && st.st_uid == c.uid && !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+static int dial_one(const char *dir)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	size_t n = strlen(dir);
+	long fd, r;
+
+	if (n + sizeof("/" IW_CTL_SOCK) > sizeof(un.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(un.sun_path, dir, n);
+	memcpy(un.sun_path + n, "/" IW_CTL_SOCK, sizeof("/" IW_CTL_SOCK));
+	fd = IW_SYS(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return (int)fd;
+	r = IW_SYS(connect, fd, &un, sizeof(un));
+	if (r >= 0 && !trusted((int)fd, dir))
+		r = -EPERM;
+	if (r < 0) {
+		IW_SYS(close, fd);
+		return (int)r;
+	}
+	return (int)fd;
+}
+
+/* Put a new connection where the old one was, or at a number of its own. */
+static int install(int fd)
+{
+	int at = atomic_load(&ctl_fd);
+	long r;
+
+	if (ours(at)) {
+		r = IW_SYS(dup3, fd, at, O_CLOEXEC);
+		IW_SYS(close, fd);
+	} else {
+		if (at >= 0)	/* closed behind our back: the number is the application's now */
+			iw_word_cas(at, iw_word_make(IW_FD_INTERNAL, 1), 0);
+		r = iw_fd_hide(fd);
+	}
+	if (r < 0)
+		return (int)r;
+	atomic_store(&ctl_ino, iw_fd_ino((int)r));
+	atomic_store(&ctl_fd, (int)r);
+	return (int)r;
+}
+
+static int ask_held(void *msg, int fd, void *reply, size_t size)
+{
+	int fds[2] = { -1, -1 }, r = exchange(atomic_load(&ctl_fd), msg, fd, reply, size, fds);
+
+	iw_daemon_fds_close(fds);
+	return r;
+}
+
+/* Caller holds ctl_lock. */
+static int open_held(void)
+{
+	int fd = -ENOENT, r;
+
+	if (iw_daemon_up())
+		return 0;
+	if (iw_now_ms() < atomic_load(&next_try))
+		return -ENOTCONN;
+	for (int i = 0; iw_rundir(i) && fd < 0; i++)
+		fd = dial_one(iw_rundir(i));
+	if (fd >= 0)
+		fd = install(fd);
+	atomic_store(&nobody_there, fd < 0);
+	if (fd < 0) {
+		atomic_store(&next_try, iw_now_ms() + RETRY_MS);
+		return -ENOTCONN;
+	}
+	r = hello(fd);
+	if (r) {
+		drop(REFUSED_MS);
+		return -ENOTCONN;
+	}
+	atomic_fetch_add(&ctl_generation, 1);
+	atomic_store_explicit(&ctl_is_up, 1, memory_order_release);
+	iw_listeners_register(ask_held);
+	return iw_daemon_up() ? 0 : -ENOTCONN;
+}
+
+void iw_daemon_retry(void)
+{
+	if (!iw_daemon_up() && atomic_load(&nobody_there))
+		atomic_store(&next_try, 0);
+}
+
+bool iw_daemon_ready(void)
+{
+	const struct iw_peers *p;
+	uint64_t sigs;
+	char c;
+	long r;
+
+	if (!atomic_load(&iw_on))
+		return false;
+	if (iw_daemon_up()) {
+		r = IW_SYS(recvfrom, atomic_load(&ctl_fd), &c, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL);
+		p = atomic_load(&iw_peers);
+		if ((r == -EAGAIN || r > 0) && !atomic_load(&p->dead))
+			return true;
+	} else if (iw_now_ms() < atomic_load(&next_try)) {
+		return false;
+	}
+	if (iw_in_vfork())
+		return false;
+	sigs = iw_lock(&ctl_lock);
+	if (iw_daemon_up()) {
+		/* look again: somebody else may have dialled in the meantime */
+		r = IW_SYS(recvfrom, atomic_load(&ctl_fd), &c, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL);
+		if ((r != -EAGAIN && r <= 0) || atomic_load(&atomic_load(&iw_peers)->dead))
+			drop(0);
+	}
+	r = open_held();
+	iw_unlock(&ctl_lock, sigs);
+	return r == 0;
+}
+
+/* Part of the answer to w. 1: it is complete, 0: there is more to come, -EPROTO. Takes fds when not negative. */
+static int answer(struct waiter *w, const union iw_daemon_in *in, const int fds[2])
+{
+	const struct iw_ctl_stream *s = (const void *)in;
+
+	if (w->granted)
+		return in->h.type == IW_CTL_ACK && ((const struct iw_ctl_ack *)in)->id == w->granted ? 1 : -EPROTO;
+	if (w->size != in->h.len)
+		return -EPROTO;
+	memcpy(w->reply, in, w->size);
+	w->fds[0] = fds[0];
+	w->fds[1] = fds[1];
+	if (in->h.type == IW_CTL_STREAM && !s->result)
+		w->granted = s->stream_id;
+	return !w->granted;
+}
+
+/* Something can be read: give it to the request it answers. Caller holds ctl_lock. */
+static void dispatch(int fd)
+{
+	int fds[2] = { -1, -1 }, ret;
+	struct waiter *w = waiters;
+	union iw_daemon_in in;
+
+	ret = iw_daemon_io_receive(fd, &in, fds);
+	if (ret == -EAGAIN)
+		return;
+	while (!ret && w && w->seq != in.h.seq)
+		w = w->next;
+	if (!ret)
+		ret = w ? answer(w, &in, fds) : -EPROTO;
+	if (ret < 0) {
+		iw_daemon_fds_close(fds);
+		drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
+		return;
+	}
+	if (ret)
+		waiter_done(w, 0);
+}
+
+/* One turn of a waiting thread: read for all, or sleep while another one does. Caller does not hold ctl_lock. */
+static void wait_turn(struct waiter *w, uint64_t until)
+{
+	uint64_t sigs = iw_lock(&ctl_lock), now = iw_now_ms();
+	uint32_t state = atomic_load(&w->state);
+	int fd = atomic_load(&ctl_fd), ret;
+
+	if (!(state & WAITER_DONE) && now >= until) {
+		drop(REFUSED_MS);
+		w->ret = -ETIMEDOUT;
+		state = WAITER_DONE;
+	}
+	if ((state & WAITER_DONE) || reading) {
+		iw_unlock(&ctl_lock, sigs);
+		if (!(state & WAITER_DONE))
+			iw_futex_wait(&w->state, state, (unsigned int)(until - now));
+		return;
+	}
+	reading = true;
+	iw_unlock(&ctl_lock, sigs);
+	ret = iw_daemon_io_wait_answer(fd, POLLIN, until);
+	sigs = iw_lock(&ctl_lock);
+	reading = false;
+	if (ret == -ETIMEDOUT && !(atomic_load(&w->state) & WAITER_DONE)) {
+		drop(REFUSED_MS);
+		w->ret = -ETIMEDOUT;
+	} else if (!ret && iw_daemon_up()) {	/* else somebody dropped it, which woke us up */
+		dispatch(fd);
+	}
+	for (struct waiter *o = waiters; o; o = o->next) {	/* one of them reads on */
+		atomic_fetch_add(&o->state, WAITER_KICK);
+		iw_futex_wake(&o->state, 1);
+	}
+	iw_unlock(&ctl_lock, sigs);
+}
+
+static int request(void *msg, int fd_in, struct waiter *w)
+{
+	uint64_t sigs = iw_lock(&ctl_lock), until = 0;
+	struct iw_ctl_hdr *h = msg;
+	int ret = open_held();
+
+	if (!ret && !ours(atomic_load(&ctl_fd)))
+		ret = -ENOTCONN;
+	if (!ret) {
+		until = deadline();
+		h->seq = w->seq = ++seq;
+		w->page = atomic_load(&proc_page);
+		ret = iw_daemon_io_send_until(atomic_load(&ctl_fd), msg, fd_in, until);
+		if (ret)
+			drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
+	}
+	if (!ret) {
+		w->next = waiters;
+		waiters = w;
+	}
+	iw_unlock(&ctl_lock, sigs);
+	if (ret)
+		return ret;
+	while (!(atomic_load(&w->state) & WAITER_DONE))
+		wait_turn(w, until);
+	if (w->ret)
+		iw_daemon_fds_close(w->fds);
+	return w->ret;
+}
+
+/* No answer, and the daemon had begun to do what was asked for, or a later claim took the place of that note. */
+static bool promised(const struct waiter *w)
+{
+	uint32_t last;
+
+	atomic_thread_fence(memory_order_seq_cst);	/* after drop()'s shutdown; see the daemon's req_promise() */
+	last = w->page ? atomic_load(&w->page->promised[w->seq % IW_PROMISES]) : 0;
+	return last && (int32_t)(last - w->seq) >= 0;
+}
+
+/* Requests of several threads wait side by side: a claim may have to wait for the offer of another thread of this process. */
+int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2])
+{
+	int none[2], *fds = fds_out ? fds_out : none, r = -ENOTCONN;
+	uint64_t sigs;
+
+	fds[0] = fds[1] = -1;
+	if (!atomic_load(&iw_on) || iw_in_vfork())
+		return -ENOTCONN;
+	sigs = iw_sig_block();
+	for (int attempt = 0; attempt < 2 && r == -ENOTCONN; attempt++) {
+		struct waiter w = { .size = reply_size, .reply = reply, .fds = fds };
+
+		r = request(msg, fd_in, &w);
+		if (r && ((struct iw_ctl_hdr *)msg)->type == IW_CTL_CLAIM && promised(&w))
+			r = -ECONNRESET;
+	}
+	iw_sig_restore(sigs);
+	if (!fds_out)
+		iw_daemon_fds_close(fds);
+	return r;
+}
+
+/*
+ * No lock: a packet is sent whole or not at all. A full queue means a daemon that does not read: IW_DAEMON_MUST waits as long as for
+ * an answer, then breaks the connection, so that the daemon knows that it missed something.
+ */
+void iw_daemon_tell(void *msg, int fd_in, int flags)
+{
+	int fd = atomic_load(&ctl_fd);
+	struct iw_ctl_hdr *h = msg;
+	long r;
+
+	h->seq = 0;
+	if (!iw_daemon_up() || iw_in_vfork() || !ours(fd))
+		return;
+	r = iw_daemon_io_send(fd, msg, fd_in);
+	if (r != -EAGAIN || !(flags & IW_DAEMON_MUST))
+		return;
+	if (!iw_daemon_io_wait(fd, POLLOUT, iw_now_ms() + atomic_load(&answer_ms)))
+		r = iw_daemon_io_send(fd, msg, fd_in);
+	if (r < 0 && ours(fd))
+		IW_SYS(shutdown, fd, SHUT_RDWR);
+}
+
+/* Everything told before has been done when this returns, unless the daemon is gone. */
+void iw_daemon_sync(void)
+{
+	struct iw_ctl_hdr h;
+	struct iw_ctl_ack a;
+	int saved = errno;
+
+	iw_ctl_init(&h, IW_CTL_SYNC, 0);
+	if (iw_daemon_up())
+		iw_daemon_ask(&h, -1, &a, sizeof(a), NULL);
+	errno = saved;
+}
+
+void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd)
+{
+	struct iw_ctl_id m;
+
+	memset(&m, 0, sizeof(m));
+	iw_ctl_init(&m, type, 0);
+	m.id = id;
+	m.reason = reason;
+	m.fd = fd;
+	iw_daemon_tell(&m, -1, type == IW_CTL_COMMIT || type == IW_CTL_ABANDON ? IW_DAEMON_MUST : 0);
+}
+
+void iw_daemon_closing_internal(int fd)
+{
+	uint64_t sigs = iw_lock(&ctl_lock);
+	long n;
+
+	if (fd == atomic_load(&ctl_fd) && ours(fd)) {
+		n = IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, fd + 1);
+		if (n >= 0 && n < IW_FD_MAX) {
+			iw_word_set((int)n, iw_word_make(IW_FD_INTERNAL, 1));
+			atomic_store(&ctl_fd, (int)n);
+		} else {
+			drop(0);
+		}
+	}
+	iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
+	iw_unlock(&ctl_lock, sigs);
+}
+
+/* The parent's connection is the parent's: this process opens its own when it needs one. */
+void iw_daemon_forked_child(void)
+{
+	int fd = atomic_load(&ctl_fd);
+
+	atomic_store(&ctl_lock.v, 0);
+	waiters = NULL;
+	reading = false;
+	if (ours(fd))
+		IW_SYS(close, fd);
+	if (fd >= 0)
+		iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
+	atomic_store(&ctl_fd, -1);
+	atomic_store(&ctl_is_up, 0);
+	atomic_store(&next_try, 0);
+	atomic_store(&proc_page, NULL);
+	atomic_fetch_add(&ctl_generation, 1);
+}
+
+/* ---- intents ---- */
+
+_Atomic uint32_t *iw_intent_raise(const struct iw_addr *dst)
+{
+	uint32_t b = iw_addr_hash(dst->ip, dst->port) % IW_INTENTS;
+	struct iw_proc *p = atomic_load(&proc_page);
+	struct iw_ctl_id m;
+	struct iw_ctl_ack a;
+
+	if (!p)
+		return NULL;
+	atomic_fetch_add(&p->intent[b], 1);
+	if (atomic_load(&p->watch[b]) & IW_WATCH_LISTED)
+		return &p->intent[b];
+	iw_ctl_init(&m, IW_CTL_INTENT, 0);
+	m.id = b;
+	iw_daemon_ask(&m, -1, &a, sizeof(a), NULL);
+	return &p->intent[b];	/* of a daemon that was lost over it: the offer goes to the next one, which is not waited for */
+}
+
+/* Pages stay mapped, so that of a daemon that is gone does no harm. */
+void iw_intent_lower(_Atomic uint32_t *n)
+{
+	struct iw_proc *p = atomic_load(&proc_page);
+	struct iw_ctl_id m;
+	uintptr_t b;
+
+	if (!n || atomic_fetch_sub(n, 1) != 1 || !p)
+		return;
+	b = ((uintptr_t)n - (uintptr_t)p->intent) / sizeof(*n);
+	if (b >= IW_INTENTS || !(atomic_load(&p->watch[b]) & IW_WATCH_END))
+		return;
+	if (!(atomic_fetch_and(&p->watch[b], (uint8_t)~IW_WATCH_END) & IW_WATCH_END))
+		return;		/* another thread says it */
+	iw_ctl_init(&m, IW_CTL_INTENT_END, 0);
+	m.id = b;
+	iw_daemon_tell(&m, -1, IW_DAEMON_MUST);
+}

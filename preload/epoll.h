@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Which epoll sets hold which of our fds. Where nothing else is said callers hold iw_tab_lock. */
+#ifndef IW_PRELOAD_EPOLL_H
+#define IW_PRELOAD_EPOLL_H
+
+#include <stdbool.h>
+
+#pragma GCC visibility push(hidden)
+
+int iw_reg_detach(int fd);		/* DEL everywhere before a swap; -errno: one of them could not (all are back in place) */
+void iw_reg_attach(int fd);		/* ADD everywhere after it */
+bool iw_reg_any(int fd);		/* some set holds fd */
+bool iw_reg_lost(int fd);		/* registrations of fd are known to be incomplete */
+void iw_reg_drop_fd(int fd);
+void iw_reg_forget(int fd);		/* the same; takes the lock, and only when there is something */
+
+/* Call when fd's fixed bits may have become more without a wake-up from the kernel (IW_SHUT_RST was set): epoll looks again. Takes the
+ * lock. */
+void iw_epoll_look_again(int fd);
+
+/* A stream was shut for writing: the sets that wait for room in it are told. Takes the lock. */
+void iw_epoll_room(int fd);
+/* Is fd a hidden descriptor of ours, and it has to go elsewhere, see iw_internal_make_way(). They take the lock. */
+bool iw_reg_owns(int fd);
+void iw_reg_make_way(int fd);
+
+#pragma GCC visibility pop
+#endif

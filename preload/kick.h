@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Wakes those who wait for room in a stream when it is shut for writing: TCP is writable then, the carrier may be full and says nothing.
+ * Reaches every thread of this process, and of those that were forked from it, or it from them, since the first wait of this kind.
+ */
+#ifndef IW_PRELOAD_KICK_H
+#define IW_PRELOAD_KICK_H
+
+#include <stdbool.h>
+
+#pragma GCC visibility push(hidden)
+
+/* Is there anybody who could kick? */
+bool iw_kick_may(void);
+/* A descriptor that becomes readable with the next iw_kick(), to be closed by the caller. -1: no room. */
+int iw_kick_watch(void);
+/* It was readable. */
+void iw_kick_seen(int watch);
+/* Who kicks has changed what the others will look at. */
+void iw_kick(void);
+
+bool iw_kick_owns(int fd);		/* fd is one of its hidden descriptors */
+void iw_kick_make_way(int fd);		/* see iw_internal_make_way() */
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Locks: a futex, held with all signals blocked, so that a handler may call anything of ours. */
+#ifndef IW_PRELOAD_LOCK_H
+#define IW_PRELOAD_LOCK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+struct iw_lock {
+	_Atomic uint32_t v;	/* 0 free, 1 held, 2 held and waited for */
+};
+
+uint64_t iw_sig_block(void);
+void iw_sig_restore(uint64_t old);
+uint64_t iw_lock(struct iw_lock *l);	/* returns the signal mask for iw_unlock() */
+void iw_unlock(struct iw_lock *l, uint64_t sigs);
+void iw_futex_wait(_Atomic uint32_t *v, uint32_t old, unsigned int ms);
+void iw_futex_wake(_Atomic uint32_t *v, int n);
+
+#pragma GCC visibility pop
+#endif

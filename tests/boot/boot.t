@@ -1,0 +1,153 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The first hour on a machine that has never seen it: make install, systemctl enable, restarts, kills, wrong settings, servers of the
+# distribution under their own units, make uninstall. With a real systemd, twice.
+. "$(dirname "$0")/machine.sh"
+B=build/${IW_BUILD##*/}
+machines_up 2
+
+m() { in_machine "$@"; }
+sh_in() { in_machine "$1" bash -c "$2"; }
+# everything that an installation could leave
+state() {
+	sh_in "$1" 'find / -xdev \( -type f -o -type l \) ! -path "/var/log/*" ! -path "/var/cache/*" ! -path "/var/lib/systemd/*" ! -path "/var/lib/redis/*" \
+			! -path "/etc/*-" ! -name .pwd.lock
+		getent passwd; getent group; ls -d /run/iwarpd; systemctl list-unit-files --no-legend; systemctl list-units --all --no-legend "iwarp*"
+		cat /proc/[0-9]*/comm | grep iwarp' 2>/dev/null | sort
+}
+active() { [ "$(m "$1" systemctl is-active iwarpd.service iwarpd.socket | tr '\n' ' ')" = "active active " ]; }
+main_pid() { m "$1" systemctl show -P MainPID iwarpd.service; }
+dial() { m 2 timeout 10 bash -c 'exec 3<>/dev/tcp/10.77.0.1/874'; }
+# after each thing that was done to it
+clean() { # HOST NAME
+	until_true 20 active "$1"
+	ok $? "$2: service and socket are active" || m "$1" systemctl status --no-pager iwarpd.service iwarpd.socket | sed 's/^/# /'
+	m "$1" systemctl status --no-pager iwarpd.service >"$RIG_DIR/status" 2>&1
+	is "$? $(m "$1" systemctl is-failed iwarpd.service)" "0 active" "$2: systemctl status is content" || sed 's/^/# /' "$RIG_DIR/status"
+}
+# what the units and the bus had to say, but for dialling and hanging up, which dial() does
+complaints() { m "$1" journalctl -q -o cat -p warning -u iwarpd.service -u iwarpd.socket | grep -v 'session from .* failed to start'; m "$1" journalctl -q -o cat -u dbus.service | grep -i iwarp; }
+
+for h in 1 2; do
+	state $h >"$RIG_DIR/before.$h"
+	m $h make -s -C /src B="$B" install >"$RIG_DIR/install.$h" 2>&1
+	ok $? "machine $h: make install" || sed 's/^/# /' "$RIG_DIR/install.$h"
+done
+is "$(grep -v '^  INST ' "$RIG_DIR/install.1" | tail -n 1)" "Now: systemctl enable --now iwarpd" "it says what comes next"
+is "$(grep -cE 'install -|&&|[{}]' "$RIG_DIR/install.1")" 0 "and shows no shell" || sed 's/^/# /' "$RIG_DIR/install.1"
+# answers may take time on a busy machine
+for h in 1 2; do
+	sh_in $h 'printf "answer_timeout = 1000\nclaim_timeout = 5000\n" >>/etc/iwsock/iwarpd.conf'
+	m $h systemctl enable -q --now iwarpd
+	ok $? "machine $h: systemctl enable --now iwarpd"
+	clean $h "machine $h, enabled"
+	until_true 10 m $h iwctl --system status
+	ok $? "machine $h: the bus has it at once"
+	is "$(complaints $h)" "" "machine $h: the journal has no complaint"
+done
+is "$(m 1 systemctl show -P User iwarpd.service) $(sh_in 1 'stat -c %U /proc/$(systemctl show -P MainPID iwarpd)/exe /run/iwarpd' | sort -u)" "iwarpd iwarpd" "it runs as a user of its own"
+is "$(m 1 systemd-analyze verify --man=no iwarpd.service iwarpd.socket 2>&1)" "" "systemd-analyze verify"
+figure=$(m 1 systemd-analyze security --no-pager iwarpd.service | sed -n 's/.*exposure level for iwarpd.service: \([0-9]*\)\.\([0-9]\).*/\1\2/p')
+at_most "${figure:-99}" 17 "systemd-analyze security, in tenths"
+
+is "$(MACHINE_TIMEOUT=120 sh_in 1 'for i in {1..20}; do systemctl restart iwarpd || echo $i; done' 2>&1)" "" "twenty restarts after one another"
+clean 1 "restarted"
+dial
+ok $? "and other hosts get through"
+m 1 systemctl stop iwarpd.service iwarpd.socket && m 1 systemctl start iwarpd
+ok $? "stop and start"
+clean 1 "started"
+is "$(complaints 1)" "" "the journal has no complaint"
+
+for i in 1 2 3; do
+	old=$(main_pid 1)
+	sh_in 1 "kill -9 $old"
+	again() { active 1 && [ "$(main_pid 1)" != "$old" ]; }
+	until_true 20 again
+	ok $? "killed, $i: it comes back"
+done
+clean 1 "killed"
+old=$(main_pid 1)
+m 1 systemctl kill -s HUP iwarpd
+until_true 10 sh_in 1 'journalctl -q -o cat -u iwarpd | grep "SIGHUP does nothing"'
+is "$? $(main_pid 1)" "0 $old" "SIGHUP: it goes on"
+clean 1 "SIGHUP"
+
+m 1 systemctl stop iwarpd.service
+is "$(m 1 systemctl is-active iwarpd.service)" inactive "stopped, but for its socket"
+dial
+ok $? "a connection comes"
+clean 1 "a connection came"
+
+# wrong settings: said before, said after, no end of trying, and all is well when they are right
+sh_in 1 'cp -p /etc/iwsock/iwarpd.conf /root/ && printf "\nmax_ird = 99\n" >>/etc/iwsock/iwarpd.conf'
+line=$(sh_in 1 'wc -l </etc/iwsock/iwarpd.conf')
+said=$(m 1 iwarpd --check 2>&1)
+is "$? $said" "2 iwarpd: error: /etc/iwsock/iwarpd.conf:$line: max_ird = 99: not accepted; give 1 to 32" "iwarpd --check says what is wrong"
+clean 1 "checked"
+m 1 systemctl restart iwarpd >/dev/null 2>&1
+is "$? $(m 1 systemctl is-failed iwarpd.service)" "1 failed" "a restart fails"
+is "$(m 1 systemctl show -P Result -P ExecMainStatus -P NRestarts iwarpd.service | tr "\n" " ")" "exit-code 0 2 " "and is not tried again and again"
+sh_in 1 'journalctl -q -o cat -u iwarpd | grep -q "max_ird = 99: not accepted"'
+ok $? "the journal says why"
+dial
+fails() { [ "$(m 1 systemctl is-failed iwarpd.service)" = failed ]; }
+until_true 10 fails
+ok $? "nor does a connection help"
+m 1 mv /root/iwarpd.conf /etc/iwsock/iwarpd.conf
+m 1 systemctl restart iwarpd
+ok $? "right again: a restart works"
+clean 1 "right again"
+
+# servers of the distribution, with all that their units forbid
+sh_in 1 'dd if=/dev/urandom of=/var/www/html/blob bs=1M count=8 status=none
+	sed -i "s/^bind .*/bind 10.77.0.1/; s/^protected-mode .*/protected-mode no/" /etc/redis/redis.conf
+	mkdir -p /etc/systemd/system/redis-server.service.d /etc/systemd/system/nginx.service.d
+	# the library is a program text of a place that the unit does not know
+	printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\nExecPaths=/usr/local/lib\n" >/etc/systemd/system/redis-server.service.d/iwsock.conf
+	printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\nNoNewPrivileges=yes\nProtectSystem=strict\nReadWritePaths=/run /var/lib/nginx /var/log/nginx\nProtectHome=yes\nPrivateTmp=yes\nRestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX\n" >/etc/systemd/system/nginx.service.d/iwsock.conf
+	systemctl daemon-reload && systemctl restart redis-server nginx'
+ok $? "redis-server and nginx under their own units, with the library" || m 1 journalctl -q --no-pager -n 30 | sed 's/^/# /'
+listening() { [ "$(m 1 iwctl -j listeners | json "sorted({r['address'].rsplit(':', 1)[1] for r in d} & {'80', '6379'})")" = "['6379', '80']" ]; }
+until_true 10 listening
+ok $? "the daemon knows their listeners" || m 1 iwctl listeners | sed 's/^/# /'
+accelerated() { m "$1" iwctl -j reasons | json "sum(r['as_client'] + r['as_server'] for r in d if r['reason_number'] == 0)"; }
+lib() { m 2 env LD_PRELOAD=libiwsock.so "$@"; }
+
+lib redis-cli -h 10.77.0.1 subscribe nothing >"$RIG_DIR/subscribe" 2>&1 &
+client=$!
+streams() { m "$1" iwctl -j streams | json "sorted((r['program'], r['transport']) for r in d if 'redis' in r['program'])"; }
+both() { [ "$(streams 1)$(streams 2)" = "[('redis-server', 'iwarp')][('redis-cli', 'iwarp')]" ]; }
+until_true 10 both
+ok $? "redis-cli's connection is iwarp at both ends" || { streams 1; streams 2; } | sed 's/^/# /'
+sh_in 2 'kill $(pidof redis-cli)'
+wait $client
+before=$(accelerated 1)
+lib redis-benchmark -h 10.77.0.1 -c 4 -n 2000 -t set,get --csv >"$RIG_DIR/benchmark" 2>&1
+is "$? $(grep -cE '^"(SET|GET)"' "$RIG_DIR/benchmark")" "0 2" "redis-benchmark" || sed 's/^/# /' "$RIG_DIR/benchmark"
+lib redis-cli -h 10.77.0.1 set key value >/dev/null
+is "$(m 2 redis-cli -h 10.77.0.1 get key)" value "what was written over iWARP is read over plain TCP"
+at_least $(($(accelerated 1) - before)) 9 "their connections were accelerated"
+before=$(accelerated 2)
+is "$(sh_in 2 'LD_PRELOAD=libiwsock.so curl -sS --max-time 50 http://10.77.0.1/blob | sha256sum')" "$(sh_in 1 'sha256sum </var/www/html/blob')" "nginx to curl: every octet"
+at_least $(($(accelerated 2) - before)) 1 "accelerated"
+for h in 1 2; do
+	clean $h "machine $h, used"
+done
+is "$(m 1 journalctl -q -o cat -p warning -u redis-server -u nginx)" "" "nor do redis-server and nginx complain"
+sh_in 1 'rm -r /etc/systemd/system/redis-server.service.d/iwsock.conf /etc/systemd/system/nginx.service.d/iwsock.conf; rmdir /etc/systemd/system/*.service.d; rm /var/www/html/blob; systemctl daemon-reload; systemctl restart redis-server nginx'
+
+# one with settings that were changed, one without
+sh_in 2 'cp /src/conf/iwarpd.conf /etc/iwsock/iwarpd.conf'
+for h in 1 2; do
+	m $h make -s -C /src B="$B" uninstall >"$RIG_DIR/uninstall.$h" 2>&1
+	ok $? "machine $h: make uninstall" || sed 's/^/# /' "$RIG_DIR/uninstall.$h"
+	state $h >"$RIG_DIR/after.$h"
+done
+is "$(diff "$RIG_DIR/before.1" "$RIG_DIR/after.1")" "$(diff "$RIG_DIR/before.1" <(sort "$RIG_DIR/before.1" - <<<"/etc/iwsock/iwarpd.conf"))" "nothing is left but changed settings"
+is "$(diff "$RIG_DIR/before.2" "$RIG_DIR/after.2")" "" "nothing is left"
+m 2 make -s -C /src B="$B" install >"$RIG_DIR/install.2" 2>&1 && m 2 systemctl enable -q --now iwarpd
+ok $? "and installed once more"
+clean 2 "installed once more"
+machines_down
+done_testing

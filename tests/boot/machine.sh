@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+# Machines with a systemd of their own on the hosts of rig.sh (bash, root): a Debian root (tests/boot/root) booted by systemd-nspawn in the
+# host's network namespace and in control groups that are ours. What they write goes away with them.
+#
+#	. "$(dirname "$0")/machine.sh"
+#	machines_up 2		hosts 1 and 2, booted; the checkout is /src in them, read-only
+#	in_machine 1 command ...	as root, bounded; no standard input
+#	done_testing		ends them, too
+
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/rig.sh"
+declare -a MACHINE=()		# pid of the systemd-nspawn of host N
+declare -a MACHINE_INIT=()	# pid of its systemd
+MACHINE_GROUPS=()		# control groups that we made
+
+machines_need() {
+	local p
+	for p in mmdebstrap systemd-nspawn unshare pgrep; do
+		command -v "$p" >/dev/null || skip_all "needs $p"
+	done
+	rig_need
+	if [ "$(stat -f -c %T /sys/fs/cgroup)" = cgroup2fs ]; then
+		MACHINE_TREES=(/sys/fs/cgroup)
+	else
+		MACHINE_TREES=(/sys/fs/cgroup/systemd /sys/fs/cgroup/unified)
+	fi
+	for p in "${MACHINE_TREES[@]}"; do
+		[ -w "$p/cgroup.procs" ] && mkdir "$p/$RIG_ID" 2>/dev/null && rmdir "$p/$RIG_ID" || skip_all "no control groups can be made in $p"
+	done
+}
+
+machine_start() { # HOST ROOT
+	local h=$1 t dir=$RIG_DIR/m$1 groups=()
+	mkdir -p "$dir/up/etc" "$dir/work" "$dir/root"
+	printf '%s%08x\n' "$(printf '%024x' $$)" "$h" >"$dir/up/etc/machine-id"	# else its first boot would enable every unit there is
+	for t in "${MACHINE_TREES[@]}"; do
+		mkdir "$t/$RIG_ID.$h" || return 1
+		MACHINE_GROUPS+=("$t/$RIG_ID.$h")
+		groups+=("$t/$RIG_ID.$h/cgroup.procs")
+	done
+	# the mount goes with the last process
+	# shellcheck disable=SC2016 # that shell's
+	bash -c 'for g in "${@:5}"; do echo $$ >"$g" || exit 1; done
+		exec unshare -m --propagation private bash -c '\''mount -t overlay -o "lowerdir=$2,upperdir=$1/up,workdir=$1/work" overlay "$1/root" &&
+			exec systemd-nspawn -q -D "$1/root" --boot --register=no --keep-unit --machine="$3" --console=read-only \
+				--network-namespace-path="$4" --bind-ro="$PWD:/src" --resolv-conf=off --timezone=off --link-journal=no \
+				--system-call-filter="io_uring_setup io_uring_enter io_uring_register" systemd.log_target=journal'\'' bash "${@:1:4}"' \
+		bash "$dir" "$2" "$RIG_ID-$h" "$(host_ns "$h")" "${groups[@]}" >"$dir.log" 2>&1 </dev/null &
+	MACHINE[h]=$!
+}
+
+machine_booted() { # HOST
+	if rig_gone "${MACHINE[$1]}"; then return 0; fi
+	MACHINE_INIT[$1]=$(pgrep -P "${MACHINE[$1]}" -x systemd) || return 1
+	case $(in_machine "$1" systemctl is-system-running) in running | degraded) ;; *) return 1 ;; esac
+}
+
+machines_up() { # N
+	local h root
+	machines_need
+	root=$("$RIG_TESTS/boot/root" build) || { echo "Bail out! tests/boot/root build failed"; exit 1; }
+	cd "$RIG_TESTS/.." || exit 1
+	RIG_NO_DAEMON=1 rig_up "$1"
+	trap 'machine_status=$?; machines_down; (exit $machine_status); rig_trap' EXIT
+	for h in $(seq "$1"); do
+		machine_start "$h" "$root" || { echo "Bail out! no control group"; exit 1; }
+	done
+	for h in $(seq "$1"); do
+		until_true 60 machine_booted "$h" && ! rig_gone "${MACHINE[h]}"
+		ok $? "machine $h boots" || { tail -n 20 "$RIG_DIR/m$h.log" | sed 's/^/# /'; exit 1; }
+	done
+}
+
+in_machine() {
+	local h=$1
+	shift
+	timeout -k 5 "${MACHINE_TIMEOUT:-60}" nsenter -t "${MACHINE_INIT[h]}" -m -u -i -n -p -C -r -w env -i HOME=/root LC_ALL=C.UTF-8 \
+		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@" </dev/null
+}
+
+# What a machine runs goes with its first process, and with that systemd-nspawn.
+machines_down() {
+	local h g
+	for h in "${!MACHINE[@]}"; do
+		[ -z "${MACHINE_INIT[h]-}" ] || kill -9 "${MACHINE_INIT[h]}" 2>/dev/null
+		until_true 5 rig_gone "${MACHINE[h]}" || kill -9 "${MACHINE[h]}"
+		wait "${MACHINE[h]}" 2>/dev/null
+	done
+	MACHINE=() MACHINE_INIT=()
+	for g in "${MACHINE_GROUPS[@]}"; do
+		until_true 5 machine_group_gone "$g" || diag "left: $g"
+	done
+	MACHINE_GROUPS=()
+}
+machine_group_gone() {
+	[ ! -d "$1" ] || find "$1" -depth -type d -exec rmdir {} + 2>/dev/null
+	[ ! -d "$1" ]
+}
