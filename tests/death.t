@@ -106,7 +106,7 @@ for h in 1 2; do
 	if [ $h = 1 ]; then
 		until_true 10 grep -Eq "stream [0-9a-f]+ of [^ ]+ \(pid $held\), $(host_addr 2):[0-9]+ - $A:7301: connection ended" "$RIG_DIR/iwarpd.2.log"
 		ok $? "the daemon of the other host says whose stream it was, and between which addresses" || diag "$(cat "$RIG_DIR/iwarpd.2.log")"
-		: >"$RIG_DIR/held"
+		fifo_go "$RIG_DIR/held"
 		wait $held
 	fi
 	for i in 1 2 3; do

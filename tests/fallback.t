@@ -100,7 +100,7 @@ ok $? "an open plain connection: iwctl streams shows transport and reason" || ho
 host_ctl 2 why "$client" >"$RIG_DIR/why" 2>&1
 grep -q 'LD_PRELOAD' "$RIG_DIR/why"
 ok $? "iwctl why explains it and says what to do" || sed 's/^/# /' "$RIG_DIR/why"
-: >"$RIG_DIR/hold"
+fifo_go "$RIG_DIR/hold"
 wait $client
 is "$(sed 's/ .*//' "$RIG_DIR/client.log")" ok "its octets came back"
 row_gone() { [ "$(stream_count 2 "r['pid'] == $client")" = 0 ]; }
@@ -169,7 +169,7 @@ relayed() { [ "$(stream_count 2 "r['state'] == 'relay' and r['reason'] == 'uncla
 until_true 30 relayed
 ok $? "a slow server: the client's octets are handed back as plain TCP" || host_ctl 2 streams | sed 's/^/# /'
 s0=$(count 1 tuple-unknown server)
-: >"$RIG_DIR/orders"
+fifo_go "$RIG_DIR/orders"
 wait $client
 is "$(sed 's/ .*//' "$RIG_DIR/client.log")" ok "a slow server: all octets come back"
 grew 1 tuple-unknown server "$s0"
@@ -215,9 +215,10 @@ cat >"$RIG_DIR/still.py" <<-'END'
 	def talk():
 	    t = time.monotonic()
 	    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
-	    print("%.0f" % ((time.monotonic() - t) * 1000), flush=True)
+	    t = time.monotonic() - t
 	    c.sendall(b"x")
 	    assert c.recv(1) == b"x"
+	    print("%.0f" % (t * 1000), flush=True)	# not before: the set-up is over, and the daemon may stand still
 	    return c
 	known = [] if len(sys.argv) < 4 else [talk(), open(sys.argv[3]).read()]
 	talk(), talk()
@@ -240,7 +241,7 @@ still() {
 	client=$!
 	until_true 30 [ -s "$RIG_DIR/still.log" ]
 	kill -STOP "$(daemon_pid 2)"
-	: >"$RIG_DIR/orders"
+	fifo_go "$RIG_DIR/orders"
 	wait $client || { ms=; return; }
 	ms=$(tail -n +2 "$RIG_DIR/still.log" | sort -n | tail -n 1)
 	kill -CONT "$(daemon_pid 2)"

@@ -243,6 +243,9 @@ rig_shark() {
 	tshark -o tcp.reassemble_out_of_order:TRUE -o tcp.try_heuristic_first:TRUE --disable-protocol rpcordma --disable-protocol smb_direct -r "$@" 2>/dev/null
 }
 
+# fifo_go FIFO: lets go of who waits for its end. If he is gone, this is not to wait for him.
+fifo_go() { timeout 60 sh -c ': >"$0"' "$1"; }
+
 # json EXPRESSION: evaluates a Python expression over d, the JSON document on standard input
 json() { python3 -c 'import json, sys; d = json.load(sys.stdin); print('"$1"')'; }
 # stream_count HOST [condition over r]: how many rows of `iwctl streams` fit
