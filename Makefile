@@ -151,7 +151,7 @@ INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
 check-boot: all
 	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t
 
-tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(B)/bench/rdma/rdma
+tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(BENCH) $(B)/bench/rdma/rdma
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
 # installs what is missing, then builds
@@ -159,6 +159,8 @@ demo:
 	$(Q)tests/demo $(B)
 bench: all $(BENCH) $(B)/tests/lib/ready $(B)/bench/rdma/rdma
 	$(Q)bench/run $(B)
+	$(Q)bench/price $(B)
+	$(Q)bench/pause $(B)
 	$(Q)bench/rnic $(B)
 # RNIC to RNIC beside plain TCP; also runs in the guest of check-interop, where verbs reach siw
 RDMA := $(patsubst %.c,$(B)/obj/%.o,$(addprefix bench/rdma/,rdma.c tcp.c soft.c $(if $(filter 1,$(HAVE_VERBS)),verbs.c)))

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * One TCP connection between two processes, measured:
+ * TCP connections between two processes, measured:
  *	pair serve ADDRESS PORT
- *	pair rr|tx|rx ADDRESS PORT OCTETS SECONDS
- * rr prints microseconds per request and answer of OCTETS each; tx and rx print Gbit/s of writes of OCTETS, to and from the server,
- * counted until the receiver has said that it has everything.
+ *	pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS
+ *	pair slices ADDRESS PORT OCTETS SECONDS CALLS
+ *	pair greet ADDRESS PORT
+ *	pair connect ADDRESS PORT SECONDS
+ * rr prints microseconds per request and answer of OCTETS each, gap those of the longest one; tx and rx print Gbit/s of writes of OCTETS,
+ * to and from the server, counted until the receiver has said that it has everything. slices does as tx, but to 2 s after the call of
+ * number CALLS, which must come within SECONDS, and prints Gbit/s of each 100 ms of its calls, from 1 s before that one on. connect, with
+ * greet at the other end, prints microseconds per connection: connect, an octet there and one back, close.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct ask { char mode[4]; uint32_t size; double seconds; };
+struct ask { char mode[8]; uint32_t size; double seconds; };
 
 static char buf[1 << 22];
 
@@ -97,12 +102,12 @@ static void answer(int fd)
 	struct ask a;
 	uint64_t n;
 
-	if (!get(fd, &a, sizeof(a)) || a.size > sizeof(buf))
+	if (!get(fd, &a, sizeof(a)) || a.size > sizeof(buf) || a.mode[sizeof(a.mode) - 1])
 		exit(1);
-	if (!strncmp(a.mode, "rr", 3)) {
+	if (!strcmp(a.mode, "rr")) {
 		while (get(fd, buf, a.size))
 			put(fd, buf, a.size);
-	} else if (!strncmp(a.mode, "tx", 3)) {
+	} else if (!strcmp(a.mode, "tx")) {
 		n = drain(fd);
 		put(fd, &n, sizeof(n));
 	} else {
@@ -123,14 +128,21 @@ static int sock(const char *host, const char *port, struct sockaddr_in *a)
 	return fd;
 }
 
-static _Noreturn void serve(const char *host, const char *port)
+static int listening(const char *host, const char *port)
 {
 	struct sockaddr_in a;
-	int one = 1, fd, l = sock(host, port, &a);
+	int l = sock(host, port, &a);
+
+	if (bind(l, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(l, 1024) < 0)
+		die(port);
+	return l;
+}
+
+static _Noreturn void serve(int l)
+{
+	int one = 1, fd;
 
 	signal(SIGCHLD, SIG_IGN);
-	if (bind(l, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(l, 64) < 0)
-		die(port);
 	for (;;) {
 		fd = accept(l, NULL, NULL);
 		if (fd < 0)
@@ -144,59 +156,183 @@ static _Noreturn void serve(const char *host, const char *port)
 	}
 }
 
+/* One after the other, as they come. */
+static _Noreturn void greet(int l)
+{
+	int fd;
+
+	for (;;) {
+		fd = accept(l, NULL, NULL);
+		if (fd < 0)
+			continue;
+		while (get(fd, buf, 1))
+			put(fd, buf, 1);
+		close(fd);
+	}
+}
+
+static int connected(const char *host, const char *port)
+{
+	struct sockaddr_in a;
+	int one = 1, fd = sock(host, port, &a);
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		die("connect");
+	return fd;
+}
+
+static double connects(const char *host, const char *port, double seconds)
+{
+	double start = now(), t;
+	uint64_t n = 0;
+	int fd;
+
+	do {
+		fd = connected(host, port);
+		put(fd, buf, 1);
+		if (!get(fd, buf, 1))
+			die("server");
+		close(fd);
+		n++;
+		t = now();
+	} while (t < start + seconds);
+	return (t - start) * 1e6 / (double)n;
+}
+
+static void ask_once(int fd, uint32_t size)
+{
+	put(fd, buf, size);
+	if (!get(fd, buf, size))
+		die("server");
+}
+
 static double rr(int fd, const struct ask *a)
 {
-	double start = now(), end = start + a->seconds, t;
+	double start = now(), t;
 	uint64_t n = 0;
 
 	do {
-		for (int i = 0; i < 16; i++, n++) {
-			put(fd, buf, a->size);
-			if (!get(fd, buf, a->size))
-				die("server");
-		}
+		for (int i = 0; i < 16; i++, n++)
+			ask_once(fd, a->size);
 		t = now();
-	} while (t < end);
+	} while (t < start + a->seconds);
 	return (t - start) * 1e6 / (double)n;
+}
+
+/* Not the first ones, for which the server makes a process. */
+static double gap(int fd, const struct ask *a)
+{
+	double start, last, t, longest = 0;
+
+	for (int i = 0; i < 8; i++)
+		ask_once(fd, a->size);
+	for (start = last = now(); last < start + a->seconds; last = t) {
+		ask_once(fd, a->size);
+		t = now();
+		longest = t - last > longest ? t - last : longest;
+	}
+	return longest * 1e6;
+}
+
+static void check(int fd, uint64_t n)
+{
+	uint64_t got;
+
+	if (!get(fd, &got, sizeof(got)) || got != n)
+		die("octets were lost");
+}
+
+#define SLICE	0.1
+#define BEFORE	10
+#define SLICES	30
+
+static void slices(int fd, const struct ask *a, uint64_t calls)
+{
+	uint64_t have = 0, room = 1 << 22, count[SLICES] = { 0 };
+	double *at = malloc(room * sizeof(*at)), end = now() + a->seconds;
+
+	if (!at)
+		die("malloc");
+	do {
+		put(fd, buf, a->size);
+		at[have++] = now();
+	} while (have < room && at[have - 1] < (have > calls ? at[calls] + (SLICES - BEFORE) * SLICE : end));
+	shutdown(fd, SHUT_WR);
+	check(fd, have * a->size);
+	if (have <= calls) {
+		fputs("it did not come to so many calls\n", stderr);
+		exit(1);
+	}
+	for (uint64_t i = 0; i < have; i++) {
+		double k = (at[i] - at[calls]) / SLICE + BEFORE;
+
+		if (k >= 0 && k < SLICES)
+			count[(int)k]++;
+	}
+	for (int i = 0; i < SLICES; i++)
+		printf("%.4f%c", (double)count[i] * a->size * 8 / SLICE / 1e9, i < SLICES - 1 ? ' ' : '\n');
+}
+
+static double tx(int fd, const struct ask *a)
+{
+	double start = now();
+	uint64_t n = pour(fd, a->size, a->seconds);
+
+	check(fd, n);
+	return (double)n * 8 / (now() - start) / 1e9;
+}
+
+static double rx(int fd, const struct ask *a)
+{
+	double start = now();
+	uint64_t n = drain(fd);
+
+	shutdown(fd, SHUT_WR);
+	return (double)n * 8 / (now() - start) / 1e9;
+}
+
+static const struct {
+	const char *name, *answer;	/* the server does as for that one */
+	double (*run)(int fd, const struct ask *a);
+} modes[] = { { "rr", "rr", rr }, { "gap", "rr", gap }, { "tx", "tx", tx }, { "rx", "rx", rx }, { "slices", "tx", NULL } };
+
+static int usage(void)
+{
+	fputs("usage: pair serve|greet ADDRESS PORT; pair connect ADDRESS PORT SECONDS; pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS; "
+	      "pair slices ADDRESS PORT OCTETS SECONDS CALLS\n", stderr);
+	return 2;
+}
+
+static int measure(int argc, char **argv)
+{
+	struct ask a = { .size = (uint32_t)atoi(argv[4]), .seconds = atof(argv[5]) };
+	unsigned int i = 0, n = sizeof(modes) / sizeof(modes[0]);
+	int fd;
+
+	while (i < n && strcmp(argv[1], modes[i].name))
+		i++;
+	if (i == n || !a.size || a.size > sizeof(buf) || argc != (modes[i].run ? 6 : 7))
+		return usage();
+	strcpy(a.mode, modes[i].answer);
+	fd = connected(argv[2], argv[3]);
+	put(fd, &a, sizeof(a));
+	if (modes[i].run)
+		printf("%.4f\n", modes[i].run(fd, &a));
+	else
+		slices(fd, &a, (uint64_t)atol(argv[6]));
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct ask a = { .size = 0 };
-	struct sockaddr_in to;
-	int one = 1, fd;
-	uint64_t n, got;
-	double start;
-
 	if (argc == 4 && !strcmp(argv[1], "serve"))
-		serve(argv[2], argv[3]);
-	if (argc != 6 || (strcmp(argv[1], "rr") && strcmp(argv[1], "tx") && strcmp(argv[1], "rx"))) {
-		fputs("usage: pair serve ADDRESS PORT; pair rr|tx|rx ADDRESS PORT OCTETS SECONDS\n", stderr);
-		return 2;
-	}
-	memcpy(a.mode, argv[1], 3);
-	a.size = (uint32_t)atoi(argv[4]);
-	a.seconds = atof(argv[5]);
-	if (!a.size || a.size > sizeof(buf))
-		return 2;
-	fd = sock(argv[2], argv[3], &to);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
-		die("connect");
-	put(fd, &a, sizeof(a));
-	start = now();
-	if (!strcmp(a.mode, "rr")) {
-		printf("%.3f\n", rr(fd, &a));
+		serve(listening(argv[2], argv[3]));
+	if (argc == 4 && !strcmp(argv[1], "greet"))
+		greet(listening(argv[2], argv[3]));
+	if (argc == 5 && !strcmp(argv[1], "connect")) {
+		printf("%.4f\n", connects(argv[2], argv[3], atof(argv[4])));
 		return 0;
 	}
-	if (!strcmp(a.mode, "tx")) {
-		n = pour(fd, a.size, a.seconds);
-		if (!get(fd, &got, sizeof(got)) || got != n)
-			die("octets were lost");
-	} else {
-		n = drain(fd);
-		shutdown(fd, SHUT_WR);
-	}
-	printf("%.4f\n", (double)n * 8 / (now() - start) / 1e9);
-	return 0;
+	return argc < 6 ? usage() : measure(argc, argv);
 }

@@ -3,7 +3,7 @@
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="status streams why check peers stags listeners reasons check-policy close rping"
+	local commands="status streams why check peers stags reasons check-policy upgrade downgrade close rping"
 	local word found=
 
 	case $prev in
@@ -41,6 +41,8 @@ _iwctl() {
 		-i | --idle) ;;
 		*) mapfile -t COMPREPLY < <(compgen -W "--idle --user --json --help" -- "$cur") ;;
 		esac
+	elif [[ $found == upgrade || $found == downgrade ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")
 	elif [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --run-dir --system --version --help" -- "$cur")
 	elif [[ -z $found ]]; then

@@ -331,6 +331,7 @@ static int start(void)
 		ret = peers_start();
 	if (!ret) {
 		ipsec_start();
+		match_start();
 		ret = session_start();
 	}
 	if (!ret)

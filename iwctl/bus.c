@@ -19,7 +19,7 @@
 #define BUS_PATH "/org/iwsock/Daemon1"
 #define ANSWER_US 10000000u
 #define PROBE_US  60000000u
-#define CLOSE_US  60000000u
+#define CHANGE_US 60000000u
 
 /* ---- finding the daemon ---- */
 
@@ -298,9 +298,17 @@ static int fill_ids(sd_bus_message *m, const void *arg)
 	return sd_bus_message_append_strv(m, (char **)(uintptr_t)arg);
 }
 
-int iwctl_close_ids(char **ids, json_t **out)
+int iwctl_by_ids(const char *method, char **ids, json_t **out)
 {
-	return query("Close", fill_ids, ids, CLOSE_US, out);
+	for (char **id = ids; *id; id++) {
+		size_t len = strlen(*id);
+
+		if (!len || len > 16 || strspn(*id, "0123456789abcdefABCDEF") != len) {
+			iwctl_error("\"%s\" is not the id of a connection; iwctl streams shows them", *id);
+			return IWCTL_USAGE;
+		}
+	}
+	return query(method, fill_ids, ids, CHANGE_US, out);
 }
 
 struct idle { uint64_t ms; int64_t uid; };
@@ -314,7 +322,7 @@ static int fill_idle(sd_bus_message *m, const void *arg)
 
 int iwctl_close_idle(uint64_t idle_ms, int64_t uid, json_t **out)
 {
-	return query("CloseIdle", fill_idle, &(struct idle){ idle_ms, uid }, CLOSE_US, out);
+	return query("CloseIdle", fill_idle, &(struct idle){ idle_ms, uid }, CHANGE_US, out);
 }
 
 int iwctl_connections(json_t **out)

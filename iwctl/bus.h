@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 int iwctl_query(const char *method, json_t **out);
-int iwctl_close_ids(char **ids, json_t **out);		/* ids end with NULL */
+int iwctl_by_ids(const char *method, char **ids, json_t **out);	/* ids, as streams shows them, end with NULL */
 int iwctl_close_idle(uint64_t idle_ms, int64_t uid, json_t **out);	/* uid -1: everybody's */
 int iwctl_connections(json_t **out);	/* streams and plain connections in one array */
 int iwctl_probe(const char *host, uint16_t port, bool *ok, char **text);	/* text: free() */

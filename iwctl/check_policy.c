@@ -65,9 +65,28 @@ static void address(const struct iw_policy_rule *r, char *s, size_t size)
 	}
 }
 
+/* The limits as they would stand behind upgrade_after. */
+static const char *after(const struct iw_upgrade *u, char *s, size_t size)
+{
+	static const char *const unit[] = { "", "K", "M", "G" };
+	unsigned int i = 0, octets = u->octets;
+	int n = 0;
+
+	if (!u->calls || !u->octets)
+		return "0";
+	if (u->calls != IW_UPGRADE_NEVER)
+		n = snprintf(s, size, "%u calls", u->calls);
+	for (; octets % 1024 == 0 && i < 3; i++)
+		octets /= 1024;
+	if (u->octets != IW_UPGRADE_NEVER)
+		snprintf(s + n, size - (size_t)n, "%s%u%s", n ? " " : "", octets, unit[i]);
+	return s;
+}
+#define AFTER(u) after(u, (char[32]){ 0 }, 32)
+
 static int show(const struct iw_policy *p)
 {
-	static const char *const head[] = { ">RULE", "TRANSPORT", "WHEN", "PROGRAM", "ADDRESS", NULL };
+	static const char *const head[] = { ">RULE", "TRANSPORT", "WHEN", "PROGRAM", "ADDRESS", "UPGRADE AFTER", ">WAIT", NULL };
 	struct table *t = table_new(head);
 	char a[INET6_ADDRSTRLEN + 16 + IW_POLICY_PORTS * 12];
 
@@ -80,10 +99,21 @@ static int show(const struct iw_policy *p)
 		table_cell(t, PLAIN, "%s", verbs(r));
 		table_cell(t, PLAIN, "%s", r->program);
 		table_cell(t, PLAIN, "%s", a);
+		table_cell(t, PLAIN, "%s", r->iwarp ? AFTER(&r->upgrade) : "-");
+		if (r->iwarp)
+			table_cell(t, PLAIN, "%u", r->upgrade.wait_ms);
+		else
+			table_cell(t, PLAIN, "-");
 	}
 	table_print(t);
-	printf("Everything else: iwarp.\n");
+	printf("Everything else: iwarp, upgrade_after %s, upgrade_wait %u.\n", AFTER(&p->upgrade), p->upgrade.wait_ms);
 	return IWCTL_OK;
+}
+
+static void upgrade_json(json_t *o, const struct iw_upgrade *u)
+{
+	json_object_set_new(o, "upgrade_after", json_string(AFTER(u)));
+	json_object_set_new(o, "upgrade_wait", json_integer(u->wait_ms));
 }
 
 static int show_json(const struct iw_policy *p, json_t *errors)
@@ -97,10 +127,14 @@ static int show_json(const struct iw_policy *p, json_t *errors)
 		const struct iw_policy_rule *r = &p->rule[i];
 
 		address(r, a, sizeof(a));
-		json_array_append_new(rules, json_pack("{s:s, s:s, s:s, s:s}", "transport", r->iwarp ? "iwarp" : "tcp", "when", verbs(r),
-						       "program", r->program, "address", a));
+		o = json_pack("{s:s, s:s, s:s, s:s}", "transport", r->iwarp ? "iwarp" : "tcp", "when", verbs(r), "program", r->program,
+			      "address", a);
+		if (r->iwarp)
+			upgrade_json(o, &r->upgrade);
+		json_array_append_new(rules, o);
 	}
 	o = json_pack("{s:b, s:o, s:o}", "ok", !bad, "rules", rules, "errors", errors);
+	upgrade_json(o, &p->upgrade);
 	if (bad)
 		json_object_set(o, "error", json_array_get(errors, 0));
 	code = iwctl_print_json(o);

@@ -18,7 +18,7 @@ static void help(FILE *f)
 {
 	fputs("usage: iwctl close ID...\n"
 	      "       iwctl close --idle SECONDS [--user USER]\n\n"
-	      "Ends streams that go over iWARP, are held, or are relayed: their programs see \"Software caused connection abort\", the other end a reset.\n"
+	      "Ends streams that go over iWARP or are relayed: their programs see \"Software caused connection abort\", the other end a reset.\n"
 	      "ID is what iwctl streams shows. Root and the daemon's user may close everybody's, others their own.\n\n"
 	      "  -i, --idle SECONDS  streams whose program neither sent nor received anything for so long\n"
 	      "  -u, --user USER     of these, only those of this user, name or number\n"
@@ -66,16 +66,6 @@ static int parse_user(const char *s, int64_t *uid)
 		return IWCTL_USAGE;
 	}
 	*uid = pw->pw_uid;
-	return IWCTL_OK;
-}
-
-static int check_ids(char **ids)
-{
-	for (; *ids; ids++)
-		if (strspn(*ids, "0123456789abcdefABCDEF") != strlen(*ids) || strlen(*ids) > 16 || !**ids) {
-			iwctl_error("\"%s\" is not the id of a stream; iwctl streams shows them", *ids);
-			return IWCTL_USAGE;
-		}
 	return IWCTL_OK;
 }
 
@@ -139,8 +129,6 @@ int close_main(int argc, char **argv)
 	if (code == IWCTL_OK && (idle_ms ? optind < argc : optind == argc || uid >= 0))
 		return usage(false);
 	if (code == IWCTL_OK)
-		code = check_ids(argv + optind);
-	if (code == IWCTL_OK)
-		code = idle_ms ? iwctl_close_idle(idle_ms, uid, &list) : iwctl_close_ids(argv + optind, &list);
+		code = idle_ms ? iwctl_close_idle(idle_ms, uid, &list) : iwctl_by_ids("Close", argv + optind, &list);
 	return code == IWCTL_OK ? result(list) : code;
 }

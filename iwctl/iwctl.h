@@ -21,10 +21,11 @@ extern struct iwctl iwctl;
 
 /* A sub-command, in the file of its name; argv[0] is its name. Returns an exit code. */
 int status_main(int argc, char **argv);
-int lists_main(int argc, char **argv);		/* streams, peers, stags, listeners, reasons */
+int lists_main(int argc, char **argv);		/* streams, peers, stags, reasons */
 int why_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int check_policy_main(int argc, char **argv);
+int upgrade_main(int argc, char **argv);	/* upgrade, downgrade */
 int close_main(int argc, char **argv);
 int rping_main(int argc, char **argv);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* iwctl streams, peers, stags, listeners, reasons: lists of the daemon as columns. What a list shows is in its table. */
+/* iwctl streams, peers, stags, reasons: lists of the daemon as columns. What a list shows is in its table. */
 #include "iwctl.h"
 
 #include <stdio.h>
@@ -156,8 +156,6 @@ static const struct listing lists[] = {
 	{ "stags", NULL, "Stags", NULL, {
 		{ "STAG", text, "stag" }, { ">TO", text, "to" }, { ">LENGTH", number, "length" }, { ">UID", number, "uid" },
 		{ ">STREAM", stream, "stream" }, { "ACCESS", text, "access" } } },
-	{ "listeners", NULL, "Listeners", NULL, {
-		{ ">PID", number, "pid" }, { "PROGRAM", text, "program" }, { ">UID", number, "uid" }, { "ADDRESS", text, "address" } } },
 	{ "reasons", NULL, "Reasons", by_count, {
 		{ ">NO", number, "reason_number" }, { "REASON", text, "reason" }, { ">AS CLIENT", number, "as_client" },
 		{ ">AS SERVER", number, "as_server" }, { "MEANS", text, "sentence" } } },

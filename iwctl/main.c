@@ -24,9 +24,10 @@ static const struct command {
 	{ "check", "HOST:PORT", "probe the way to a server end to end", check_main, false },
 	{ "peers", "", "other hosts: who has an iwarpd, who not and until when", lists_main, false },
 	{ "stags", "", "registered memory (STags)", lists_main, false },
-	{ "listeners", "", "listening sockets that programs registered", lists_main, false },
 	{ "reasons", "", "the table of reasons with counts", lists_main, false },
 	{ "check-policy", "FILE", "check an iwsock.conf", check_policy_main, false },
+	{ "upgrade", "ID...", "have connections upgraded now; see iwctl upgrade --help", upgrade_main, true },
+	{ "downgrade", "ID...", "have connections plain TCP; see iwctl downgrade --help", upgrade_main, true },
 	{ "close", "ID...|--idle N", "end streams: by id, or those that are idle; see iwctl close --help", close_main, true },
 	{ "rping", "-c|-s ...", "ping over RDMA, as rdma-core's rping; needs no daemon; see iwctl rping --help", rping_main, true },
 };

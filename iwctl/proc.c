@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/reason.h"
+
 static void say(json_t *why, const char *fmt, ...)
 {
 	char s[512];
@@ -102,7 +104,8 @@ static void look_at_fd(json_t *why, unsigned int pid, int fd)
 	if (sscanf(target, "socket:[%lu]", &inode) != 1)
 		say(why, "Descriptor %d is not a socket: %s.", fd, target);
 	else if (in_table(pid, "tcp", inode) || in_table(pid, "tcp6", inode))
-		say(why, "Descriptor %d is a TCP socket that the daemon was not told of.", fd);
+		say(why, "Descriptor %d is a TCP socket that the daemon was not told of: one that is listening or not connected, or young. %s", fd,
+		    iw_reason_sentence(IW_REASON_YOUNG));
 	else
 		say(why, "Descriptor %d is a socket, but not a TCP one.", fd);
 }
@@ -146,11 +149,11 @@ json_t *iwctl_proc_why(unsigned int pid, int fd, uint64_t uptime_ms)
 	if (!img.readable)
 		say(why, "The memory map of process %u cannot be read. Ask as root.", pid);
 	else if (img.library && age(pid) > uptime_ms)
-		say(why, "Process %u has libiwsock.so loaded, and is older than the daemon, which knows no connection of it: it tells those that it has "
-		    "when it next connects or accepts.", pid);
+		say(why, "Process %u has libiwsock.so loaded, and is older than the daemon, which knows no connection of it: it tells of those that it "
+		    "has when it next uses them.", pid);
 	else if (img.library)
-		say(why, "Process %u has libiwsock.so loaded, but the daemon knows no connection of it: it has none to another address, or "
-		    "it uses another daemon (IWSOCK_RUNDIR), or acceleration is switched off for it.", pid);
+		say(why, "Process %u has libiwsock.so loaded, but the daemon knows no connection of it: it has none, or none that is worth it yet "
+		    "(upgrade_after in iwsock.conf), or it uses another daemon (IWSOCK_RUNDIR), or acceleration is switched off for it.", pid);
 	else if (!img.dynamic)
 		say(why, "Process %u is statically linked: no library can be loaded into it.", pid);
 	else if (secure(pid))

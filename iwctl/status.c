@@ -62,11 +62,11 @@ int status_main(int argc, char **argv)
 	       on(s, "markers"), on(s, "large_fpdu"), iwctl_bytes(iwctl_num(s, "ring_size"), ring), num(s, "inline_max"),
 	       iwctl_num(s, "read_threshold") ? iwctl_bytes(iwctl_num(s, "read_threshold"), threshold) : "never");
 	ipsec(s);
-	printf("programs       %llu connected, %llu listeners\n", num(s, "programs"), num(s, "listeners"));
+	printf("programs       %llu connected\n", num(s, "programs"));
 	printf("peers          %llu with iwarpd\n", num(s, "peers"));
 	printf("streams        %llu iwarp, %llu local, %llu pending, %llu closing\n", num(s, "streams_iwarp"),
 	       num(s, "streams_local"), num(s, "streams_pending"), num(s, "streams_closing"));
-	printf("plain TCP      %llu, and %llu relayed after an offer\n", num(s, "plain"), num(s, "streams_relay"));
+	printf("plain TCP      %llu, %llu of them proposed; and %llu relayed\n", num(s, "plain"), num(s, "proposed"), num(s, "streams_relay"));
 	printf("octets         %s sent, %s received since it started; those within the host are not counted\n", iwctl_bytes(iwctl_num(s, "tx_bytes"), tx),
 	       iwctl_bytes(iwctl_num(s, "rx_bytes"), rx));
 	printf("STags          %llu\n", num(s, "stags"));

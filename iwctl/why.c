@@ -96,20 +96,25 @@ static bool matches(const struct wanted *w, const json_t *s)
 }
 
 /* The text of a reason stands with the daemon, whose table may be newer than ours; of what is not in it, ours. */
-static void add_texts(json_t *s, const json_t *reasons)
+static void add_text(json_t *s, const json_t *reasons, unsigned int number, const char *key, const char *what, const char *ours)
 {
-	unsigned int number = (unsigned int)iwctl_num(s, "reason_number");
 	json_t *r;
 	size_t i;
 
-	json_object_set_new(s, "sentence", json_string(iw_reason_sentence(number)));
-	json_object_set_new(s, "advice", json_string(iw_reason_advice(number)));
-	json_array_foreach(reasons, i, r) {
-		if (iwctl_num(r, "reason_number") != number)
-			continue;
-		json_object_set(s, "sentence", json_object_get(r, "sentence"));
-		json_object_set(s, "advice", json_object_get(r, "advice"));
-	}
+	json_object_set_new(s, key, json_string(ours));
+	json_array_foreach(reasons, i, r)
+		if (iwctl_num(r, "reason_number") == number)
+			json_object_set(s, key, json_object_get(r, what));
+}
+
+static void add_texts(json_t *s, const json_t *reasons)
+{
+	unsigned int number = (unsigned int)iwctl_num(s, "reason_number"), theirs = (unsigned int)iwctl_num(s, "their_reason_number");
+
+	add_text(s, reasons, number, "sentence", "sentence", iw_reason_sentence(number));
+	add_text(s, reasons, number, "advice", "advice", iw_reason_advice(number));
+	if (json_object_get(s, "their_reason"))
+		add_text(s, reasons, theirs, "their_sentence", "sentence", iw_reason_sentence(theirs));
 }
 
 static void explain_good(const json_t *s)
@@ -119,7 +124,7 @@ static void explain_good(const json_t *s)
 	if (!strcmp(iwctl_str(s, "transport", ""), "local"))
 		printf("  It joins two programs of this host directly; the daemon is not in the way of the data.\n");
 	else if (!strcmp(iwctl_str(s, "transport", ""), "pending"))
-		printf("  It was offered to the other host; what the program writes is held until the server takes it.\n");
+		printf("  It is being switched at this moment.\n");
 	else
 		printf("  It runs over iWARP on its own TCP connection: %s sent, %s received, as %llu/%llu Sends, %llu/%llu RDMA Writes,\n"
 		       "  %llu/%llu Immediates and %llu/%llu RDMA Reads (sent/received).\n",
@@ -130,23 +135,59 @@ static void explain_good(const json_t *s)
 		       (unsigned long long)iwctl_num(s, "tx_reads"), (unsigned long long)iwctl_num(s, "rx_reads"));
 }
 
+/* What it was before, and since when it is what it is. */
+static void explain_past(const json_t *s)
+{
+	char ago[32], sum[16], tx[16], rx[16];
+
+	if (!json_object_get(s, "since_proposal_ms"))
+		return;
+	printf("  %s %s ago, after %llu calls and %s octets", json_object_get(s, "age_ms") ? "Plain TCP until it was proposed" : "Proposed", iwctl_duration(iwctl_num(s, "since_proposal_ms"), ago),
+	       (unsigned long long)iwctl_num(s, "proposed_calls"), iwctl_bytes(iwctl_num(s, "proposed_octets"), sum));
+	if (json_object_get(s, "age_ms"))
+		printf("; switched %s ago", iwctl_duration(iwctl_num(s, "age_ms"), ago));
+	if (json_object_get(s, "since_upgrade_ms"))
+		printf("; upgraded %s ago", iwctl_duration(iwctl_num(s, "since_upgrade_ms"), ago));
+	if (iwctl_num(s, "upgraded_at_tx") || iwctl_num(s, "upgraded_at_rx"))
+		printf(", at octet %s sent and %s received", iwctl_bytes(iwctl_num(s, "upgraded_at_tx"), tx),
+		       iwctl_bytes(iwctl_num(s, "upgraded_at_rx"), rx));
+	printf(".\n");
+	if (iwctl_num(s, "went_back"))
+		printf("  It was switched and went back %llu times, since the other end did not come.\n", (unsigned long long)iwctl_num(s, "went_back"));
+	if (json_object_get(s, "attempt_failed"))
+		printf("  Attempts to upgrade the wire: %llu; the last that failed: %s.\n", (unsigned long long)iwctl_num(s, "attempts"),
+		       iwctl_str(s, "attempt_failed", "?"));
+}
+
+static void explain_plain(const json_t *s)
+{
+	const char *advice = iwctl_str(s, "advice", "");
+
+	printf("  Reason %llu, %s: %s\n", (unsigned long long)iwctl_num(s, "reason_number"), iwctl_str(s, "reason", "?"),
+	       iwctl_str(s, "sentence", ""));
+	if (json_object_get(s, "their_reason"))
+		printf("  Theirs is %llu, %s: %s\n", (unsigned long long)iwctl_num(s, "their_reason_number"), iwctl_str(s, "their_reason", "?"),
+		       iwctl_str(s, "their_sentence", ""));
+	if (*advice)
+		printf("  %s\n", advice);
+	if (!strcmp(iwctl_str(s, "state", ""), "relay"))
+		printf("  Until then its octets are relayed by the daemon.\n");
+}
+
 static void explain(const json_t *s)
 {
-	const char *transport = iwctl_str(s, "transport", "?"), *advice = iwctl_str(s, "advice", "");
+	const char *transport = iwctl_str(s, "transport", "?");
 	bool plain = !strcmp(transport, "tcp");
 
 	printf("%s %s -> %s  %s[%llu] fd %lld, %s: %s%s%s\n", !strcmp(iwctl_str(s, "side", ""), "client") ? "to  " : "from",
 	       iwctl_str(s, "local", "-"), iwctl_str(s, "peer", "-"), iwctl_str(s, "program", "?"), (unsigned long long)iwctl_num(s, "pid"),
 	       (long long)json_integer_value(json_object_get(s, "fd")), iwctl_str(s, "side", "?"), iwctl_colour(plain ? WARN : GOOD),
 	       plain ? "plain TCP" : transport, iwctl_colour(PLAIN));
-	if (!plain) {
+	if (plain)
+		explain_plain(s);
+	else
 		explain_good(s);
-		return;
-	}
-	printf("  Reason %llu, %s: %s\n", (unsigned long long)iwctl_num(s, "reason_number"), iwctl_str(s, "reason", "?"),
-	       iwctl_str(s, "sentence", ""));
-	if (*advice)
-		printf("  %s\n", advice);
+	explain_past(s);
 }
 
 static int parse(const char *arg, struct wanted *w)

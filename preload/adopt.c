@@ -7,7 +7,6 @@
 
 #include "proto/ctlmsg.h"
 #include "adopt.h"
-#include "connect.h"
 #include "daemon.h"
 #include "fdtab.h"
 #include "init.h"
@@ -40,7 +39,7 @@ enum iw_fd_kind iw_adopt_slow(int fd)
 	iw_init();
 	if (!is_carrier(fd)) {
 		if (IW_SYS(getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &len) >= 0)	/* not for bad fds: the number may become anything */
-			atomic_compare_exchange_strong(&iw_fdtab[fd], &none, IW_OTHER_ADOPTED);
+			atomic_compare_exchange_strong(&iw_fdtab[fd], &none, IW_OTHER_SEEN);
 		errno = saved;
 		return iw_fd_kind(fd);
 	}
@@ -49,13 +48,11 @@ enum iw_fd_kind iw_adopt_slow(int fd)
 	m.conn_id = id;
 	m.fd = fd;
 	m.pad = 0;
-	if (iw_daemon_ready() && !iw_daemon_ask(&m, fd, &r, sizeof(r), fds)) {
+	if (iw_daemon_ready() && !iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0)) {
 		if (fds[1] >= 0)
 			IW_SYS(close, fds[1]);
 		s = r.result || fds[0] < 0 ? NULL : iw_stream_new(&r, fds[0], fd, id);
 		if (s) {
-			atomic_store(&s->connect_told, 1);
-			s->serial = UINT32_MAX;	/* whoever handed it to us may still have it */
 			if (!iw_word_cas(fd, 0, iw_stream_word(s)))
 				iw_stream_put(s, false);
 		}
@@ -82,5 +79,4 @@ static uint32_t dup_other(int fd, uint32_t w)
 
 const struct iw_kind_ops iw_other_ops = {
 	.dup = dup_other,
-	.connect = iw_connect_other,
 };

@@ -5,7 +5,6 @@
  */
 #include <sys/mman.h>
 
-#include "proto/policy.h"
 #include "conf.h"
 #include "init.h"
 #include "lib.h"
@@ -18,8 +17,9 @@
 #define SIZE_MAX_FILE	65536
 
 static struct iw_policy policy;
-static bool broken, by_address;
+static bool broken;
 static char path[256];
+_Atomic uint32_t iw_conf_least_calls, iw_conf_least_octets;
 static _Atomic uint32_t state;		/* 0 not read, 1 being read, 2 there */
 static struct iw_lock policy_lock;
 
@@ -41,6 +41,7 @@ static long slurp(const char *name, char *buf, size_t size)
 
 static void load(void)
 {
+	struct iw_upgrade least;
 	const char *name = iw_conf_name();
 	size_t size = SIZE_MAX_FILE + 1;
 	long mem = IW_SYS(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), n;
@@ -49,20 +50,22 @@ static void load(void)
 	n = IW_SYS(readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1);
 	if (n < 0)
 		path[0] = 0;
-	if (mem < 0 && mem > -4096) {
-		broken = true;
-		return;
+	broken = mem < 0 && mem > -4096;
+	if (!broken) {
+		n = slurp(named ? name : IW_SYSCONFDIR "/iwsock/iwsock.conf", (char *)mem, size);
+		if (n == -ENOENT && !named)
+			n = 0;
+		broken = n < 0 || n > SIZE_MAX_FILE || iw_policy_parse(&policy, (char *)mem, (size_t)n, "", NULL, 0);
+		IW_SYS(munmap, mem, size);
 	}
-	n = slurp(named ? name : IW_SYSCONFDIR "/iwsock/iwsock.conf", (char *)mem, size);
-	if (n == -ENOENT && !named)
-		n = 0;
-	broken = n < 0 || n > SIZE_MAX_FILE || iw_policy_parse(&policy, (char *)mem, (size_t)n, "", NULL, 0);
-	IW_SYS(munmap, mem, size);
-	for (unsigned int i = 0; i < policy.n; i++)
-		by_address |= (policy.rule[i].verbs & IW_POLICY_LISTEN) && !policy.rule[i].any;
+	if (broken)
+		iw_policy_parse(&policy, "", 0, "", NULL, 0);
+	least = iw_policy_least(&policy, iw_program(), path);
+	atomic_store_explicit(&iw_conf_least_calls, least.calls, memory_order_relaxed);
+	atomic_store_explicit(&iw_conf_least_octets, least.octets, memory_order_relaxed);
 }
 
-static void need(void)
+void iw_conf_load(void)
 {
 	uint64_t sigs;
 
@@ -81,16 +84,14 @@ void iw_conf_forked_child(void)
 	atomic_store(&policy_lock.v, 0);
 }
 
-bool iw_conf_allows(enum iw_verb verb, const struct iw_addr *a)
+bool iw_conf_upgrade(enum iw_verb verb, const struct iw_addr *a, struct iw_upgrade *u)
 {
-	need();
-	if (broken)
-		return false;
-	return iw_policy_match(&policy, verb == IW_VERB_CONNECT ? IW_POLICY_CONNECT : IW_POLICY_LISTEN, iw_program(), path, a, NULL);
-}
+	unsigned int v = verb == IW_VERB_CONNECT ? IW_POLICY_CONNECT : IW_POLICY_LISTEN;
+	bool iwarp;
+	int rule;
 
-bool iw_conf_listen_by_address(void)
-{
-	need();
-	return by_address;
+	iw_conf_load();
+	iwarp = iw_policy_match(&policy, v, iw_program(), path, a, &rule);
+	*u = rule < 0 ? policy.upgrade : policy.rule[rule].upgrade;
+	return iwarp && !broken;
 }

@@ -20,7 +20,6 @@
 #include "fdtab.h"
 #include "init.h"
 #include "internal.h"
-#include "listener.h"
 #include "lock.h"
 #include "proc.h"
 #include "sys.h"
@@ -32,7 +31,7 @@
 static struct iw_lock ctl_lock;
 static _Atomic int ctl_fd = -1;
 static _Atomic uint64_t ctl_ino, ctl_generation, next_try;
-static _Atomic uint32_t ctl_is_up, nobody_there, answer_ms = ANSWER_MS, next_conn_id;
+static _Atomic uint32_t ctl_is_up, answer_ms = ANSWER_MS, next_conn_id;
 static uint32_t seq;
 
 /* A request that waits for its reply; on the stack of its thread. Whoever waits first reads for all. */
@@ -45,7 +44,6 @@ struct waiter {
 	void *reply;
 	int *fds;
 	uint64_t granted;		/* stream whose STREAM is here already: the ACK has to follow */
-	const struct iw_proc *page;	/* of the connection that was asked */
 };
 #define WAITER_DONE	1u
 #define WAITER_KICK	2u
@@ -54,7 +52,7 @@ static struct waiter *waiters;		/* these two under ctl_lock */
 static bool reading;
 
 const struct iw_peers *_Atomic iw_peers;
-static struct iw_proc *_Atomic proc_page;
+struct iw_proc *_Atomic iw_proc_page;
 
 bool iw_daemon_up(void)
 {
@@ -70,9 +68,9 @@ uint32_t iw_daemon_conn_id(void)
 {
 	uint32_t id;
 
-	do {	/* 28 bits: it has to fit into the word of a PLAIN fd */
-		id = (atomic_fetch_add(&next_conn_id, 1) + 1) & 0x0fffffff;
-	} while (!id);
+	do	/* 32 bits: it has to fit into a word of iw_proc.go */
+		id = atomic_fetch_add(&next_conn_id, 1) + 1;
+	while (!id);
 	return id;
 }
 
@@ -173,7 +171,7 @@ static int hello(int fd)
 	if (((struct iw_proc *)p[0])->magic != IW_PROC_MAGIC || ((struct iw_peers *)p[1])->magic != IW_PEERS_MAGIC)
 		goto out;
 	atomic_store(&answer_ms, a.answer_ms < 10000 ? a.answer_ms : 10000);
-	atomic_store(&proc_page, (struct iw_proc *)p[0]);
+	atomic_store(&iw_proc_page, (struct iw_proc *)p[0]);
 	atomic_store(&iw_peers, (const struct iw_peers *)p[1]);
 	ret = 0;
 out:
@@ -242,14 +240,6 @@ static int install(int fd)
 	return (int)r;
 }
 
-static int ask_held(void *msg, int fd, void *reply, size_t size)
-{
-	int fds[2] = { -1, -1 }, r = exchange(atomic_load(&ctl_fd), msg, fd, reply, size, fds);
-
-	iw_daemon_fds_close(fds);
-	return r;
-}
-
 /* Caller holds ctl_lock. */
 static int open_held(void)
 {
@@ -263,7 +253,6 @@ static int open_held(void)
 		fd = dial_one(iw_rundir(i));
 	if (fd >= 0)
 		fd = install(fd);
-	atomic_store(&nobody_there, fd < 0);
 	if (fd < 0) {
 		atomic_store(&next_try, iw_now_ms() + RETRY_MS);
 		return -ENOTCONN;
@@ -275,14 +264,7 @@ static int open_held(void)
 	}
 	atomic_fetch_add(&ctl_generation, 1);
 	atomic_store_explicit(&ctl_is_up, 1, memory_order_release);
-	iw_listeners_register(ask_held);
-	return iw_daemon_up() ? 0 : -ENOTCONN;
-}
-
-void iw_daemon_retry(void)
-{
-	if (!iw_daemon_up() && atomic_load(&nobody_there))
-		atomic_store(&next_try, 0);
+	return 0;
 }
 
 bool iw_daemon_ready(void)
@@ -392,18 +374,19 @@ static void wait_turn(struct waiter *w, uint64_t until)
 	iw_unlock(&ctl_lock, sigs);
 }
 
-static int request(void *msg, int fd_in, struct waiter *w)
+static int request(void *msg, int fd_in, struct waiter *w, uint64_t gen)
 {
 	uint64_t sigs = iw_lock(&ctl_lock), until = 0;
 	struct iw_ctl_hdr *h = msg;
-	int ret = open_held();
+	int ret = gen ? 0 : open_held();
 
+	if (gen && (gen != iw_daemon_gen() || !iw_daemon_up()))
+		ret = -ENOTCONN;
 	if (!ret && !ours(atomic_load(&ctl_fd)))
 		ret = -ENOTCONN;
 	if (!ret) {
 		until = deadline();
 		h->seq = w->seq = ++seq;
-		w->page = atomic_load(&proc_page);
 		ret = iw_daemon_io_send_until(atomic_load(&ctl_fd), msg, fd_in, until);
 		if (ret)
 			drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
@@ -422,18 +405,8 @@ static int request(void *msg, int fd_in, struct waiter *w)
 	return w->ret;
 }
 
-/* No answer, and the daemon had begun to do what was asked for, or a later claim took the place of that note. */
-static bool promised(const struct waiter *w)
-{
-	uint32_t last;
-
-	atomic_thread_fence(memory_order_seq_cst);	/* after drop()'s shutdown; see the daemon's req_promise() */
-	last = w->page ? atomic_load(&w->page->promised[w->seq % IW_PROMISES]) : 0;
-	return last && (int32_t)(last - w->seq) >= 0;
-}
-
-/* Requests of several threads wait side by side: a claim may have to wait for the offer of another thread of this process. */
-int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2])
+/* Requests of several threads wait side by side. */
+int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen)
 {
 	int none[2], *fds = fds_out ? fds_out : none, r = -ENOTCONN;
 	uint64_t sigs;
@@ -442,12 +415,10 @@ int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_
 	if (!atomic_load(&iw_on) || iw_in_vfork())
 		return -ENOTCONN;
 	sigs = iw_sig_block();
-	for (int attempt = 0; attempt < 2 && r == -ENOTCONN; attempt++) {
+	for (int attempt = 0; attempt < (gen ? 1 : 2) && r == -ENOTCONN; attempt++) {
 		struct waiter w = { .size = reply_size, .reply = reply, .fds = fds };
 
-		r = request(msg, fd_in, &w);
-		if (r && ((struct iw_ctl_hdr *)msg)->type == IW_CTL_CLAIM && promised(&w))
-			r = -ECONNRESET;
+		r = request(msg, fd_in, &w, gen);
 	}
 	iw_sig_restore(sigs);
 	if (!fds_out)
@@ -486,7 +457,7 @@ void iw_daemon_sync(void)
 
 	iw_ctl_init(&h, IW_CTL_SYNC, 0);
 	if (iw_daemon_up())
-		iw_daemon_ask(&h, -1, &a, sizeof(a), NULL);
+		iw_daemon_ask(&h, -1, &a, sizeof(a), NULL, 0);
 	errno = saved;
 }
 
@@ -499,7 +470,7 @@ void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason
 	m.id = id;
 	m.reason = reason;
 	m.fd = fd;
-	iw_daemon_tell(&m, -1, type == IW_CTL_COMMIT || type == IW_CTL_ABANDON ? IW_DAEMON_MUST : 0);
+	iw_daemon_tell(&m, -1, type == IW_CTL_ABANDON ? IW_DAEMON_MUST : 0);
 }
 
 void iw_daemon_closing_internal(int fd)
@@ -535,45 +506,6 @@ void iw_daemon_forked_child(void)
 	atomic_store(&ctl_fd, -1);
 	atomic_store(&ctl_is_up, 0);
 	atomic_store(&next_try, 0);
-	atomic_store(&proc_page, NULL);
+	atomic_store(&iw_proc_page, NULL);
 	atomic_fetch_add(&ctl_generation, 1);
-}
-
-/* ---- intents ---- */
-
-_Atomic uint32_t *iw_intent_raise(const struct iw_addr *dst)
-{
-	uint32_t b = iw_addr_hash(dst->ip, dst->port) % IW_INTENTS;
-	struct iw_proc *p = atomic_load(&proc_page);
-	struct iw_ctl_id m;
-	struct iw_ctl_ack a;
-
-	if (!p)
-		return NULL;
-	atomic_fetch_add(&p->intent[b], 1);
-	if (atomic_load(&p->watch[b]) & IW_WATCH_LISTED)
-		return &p->intent[b];
-	iw_ctl_init(&m, IW_CTL_INTENT, 0);
-	m.id = b;
-	iw_daemon_ask(&m, -1, &a, sizeof(a), NULL);
-	return &p->intent[b];	/* of a daemon that was lost over it: the offer goes to the next one, which is not waited for */
-}
-
-/* Pages stay mapped, so that of a daemon that is gone does no harm. */
-void iw_intent_lower(_Atomic uint32_t *n)
-{
-	struct iw_proc *p = atomic_load(&proc_page);
-	struct iw_ctl_id m;
-	uintptr_t b;
-
-	if (!n || atomic_fetch_sub(n, 1) != 1 || !p)
-		return;
-	b = ((uintptr_t)n - (uintptr_t)p->intent) / sizeof(*n);
-	if (b >= IW_INTENTS || !(atomic_load(&p->watch[b]) & IW_WATCH_END))
-		return;
-	if (!(atomic_fetch_and(&p->watch[b], (uint8_t)~IW_WATCH_END) & IW_WATCH_END))
-		return;		/* another thread says it */
-	iw_ctl_init(&m, IW_CTL_INTENT_END, 0);
-	m.id = b;
-	iw_daemon_tell(&m, -1, IW_DAEMON_MUST);
 }

@@ -15,17 +15,16 @@
 #pragma GCC visibility push(hidden)
 
 bool iw_daemon_ready(void);	/* one answers (connects when it is time to try); costs one system call */
-void iw_daemon_retry(void);	/* it is time to try, unless the last one refused or hung */
 bool iw_daemon_up(void);	/* as far as known, without asking */
 uint64_t iw_daemon_gen(void);	/* of the connection; changes with every new one; 0: none yet */
 uint32_t iw_daemon_conn_id(void);	/* a new name for a connection, unique in this process */
 
 /*
  * Ask and wait. Fill msg by iw_ctl_init(); reply is checked by iw_ctl_check(). Signals are blocked and several may wait side by side.
- * fds_out receives up to 2 fds (CLOEXEC), -1 where none came. Reconnects, rate-limited, and registers the listeners again.
- * 0, or -ENOTCONN (no daemon), -ETIMEDOUT, -EPROTO; -ECONNRESET: a CLAIM that had begun (iw_proc.promised).
+ * fds_out receives up to 2 fds (CLOEXEC), -1 where none came. gen: only on that connection; 0: reconnects, rate-limited.
+ * 0, or -ENOTCONN (no daemon, or another one), -ETIMEDOUT, -EPROTO.
  */
-int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2]);
+int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen);
 int iw_daemon_fds_close(int fds[2]);
 
 /* Without an answer; dropped when there is no daemon. errno is not kept. */
@@ -38,8 +37,7 @@ void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason
 void iw_daemon_sync(void);
 
 extern const struct iw_peers *_Atomic iw_peers;	/* its page of peers; NULL: none yet */
-_Atomic uint32_t *iw_intent_raise(const struct iw_addr *dst);
-void iw_intent_lower(_Atomic uint32_t *p);
+extern struct iw_proc *_Atomic iw_proc_page;	/* what the daemon says to this process alone; the last one that there was */
 
 bool iw_daemon_owns(int fd);
 void iw_daemon_closing_internal(int fd);	/* dup2 is about to fall on this internal fd: move it */

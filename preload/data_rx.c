@@ -8,11 +8,11 @@
 #include "deadline.h"
 #include "fdtab.h"
 #include "lib.h"
-#include "lookup.h"
 #include "path.h"
 #include "real.h"
 #include "stream.h"
 #include "tcpstate.h"
+#include "turn.h"
 #include "user.h"
 
 void __chk_fail(void) __attribute__((noreturn));
@@ -160,13 +160,13 @@ static IW_APART ssize_t rx_read(struct iw_stream *s, int fd, void *buf, size_t l
 	return stream_rx(s, fd, &io, 0);
 }
 
-static ssize_t do_read(int fd, void *buf, size_t len)
+static inline ssize_t do_read(int fd, void *buf, size_t len)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
 
-	if (iw_data_stream(fd, 0, false, &s))
-		return -1;
-	return s ? rx_read(s, fd, buf, len) : iw_real.read(fd, buf, len);
+	if (!iw_turn(&t, fd, IW_TURN_DATA))
+		return iw_real.read(fd, buf, len);
+	return iw_turn_moved(&t, fd, t.s ? rx_read(t.s, fd, buf, len) : iw_real.read(fd, buf, len));
 }
 
 static IW_APART ssize_t rx_vec(struct iw_stream *s, int fd, const struct iovec *v, int cnt)
@@ -179,11 +179,11 @@ static IW_APART ssize_t rx_vec(struct iw_stream *s, int fd, const struct iovec *
 
 IW_EXPORT ssize_t readv(int fd, const struct iovec *v, int cnt)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
 
-	if (iw_data_stream(fd, 0, false, &s))
-		return -1;
-	return s ? rx_vec(s, fd, v, cnt) : iw_real.readv(fd, v, cnt);
+	if (!iw_turn(&t, fd, IW_TURN_DATA))
+		return iw_real.readv(fd, v, cnt);
+	return iw_turn_moved(&t, fd, t.s ? rx_vec(t.s, fd, v, cnt) : iw_real.readv(fd, v, cnt));
 }
 
 static IW_APART ssize_t rx_v2(struct iw_stream *s, int fd, const struct iovec *v, int cnt, off64_t off, int flags)
@@ -198,11 +198,11 @@ static IW_APART ssize_t rx_v2(struct iw_stream *s, int fd, const struct iovec *v
 
 static ssize_t do_preadv2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
 
-	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
-		return -1;
-	return s ? rx_v2(s, fd, v, cnt, off, flags) : iw_real.preadv64v2(fd, v, cnt, off, flags);
+	if (!iw_turn(&t, fd, IW_TURN_DATA))
+		return iw_real.preadv64v2(fd, v, cnt, off, flags);
+	return iw_turn_moved(&t, fd, t.s ? rx_v2(t.s, fd, v, cnt, off, flags) : iw_real.preadv64v2(fd, v, cnt, off, flags));
 }
 
 IW_EXPORT ssize_t preadv2(int fd, const struct iovec *v, int cnt, off_t off, int flags)
@@ -215,13 +215,29 @@ IW_EXPORT ssize_t preadv64v2(int fd, const struct iovec *v, int cnt, off64_t off
 	return do_preadv2(fd, v, cnt, off, flags);
 }
 
-static ssize_t do_recv(int fd, void *buf, size_t len, int flags)
+/* Urgent data: where it lies among the others only TCP knows. */
+static inline void rx_urgent(const struct iw_turn *t, int flags)
 {
-	struct iw_stream *s;
+	if (iw_unlikely(flags & MSG_OOB) && t->c)
+		iw_candidate_flag(t->c, IW_CAND_URGENT);
+}
 
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	return s ? rx_buf(s, fd, buf, len, flags) : iw_real.recv(fd, buf, len, flags);
+/* What was seen by MSG_PEEK is there. */
+static inline __attribute__((always_inline)) ssize_t rx_moved(const struct iw_turn *t, int fd, int flags, ssize_t n)
+{
+	if (iw_unlikely(flags & MSG_PEEK) && t->c)
+		iw_candidate_told(t->c, n);
+	return iw_turn_moved(t, fd, n);
+}
+
+static inline ssize_t do_recv(int fd, void *buf, size_t len, int flags)
+{
+	struct iw_turn t;
+
+	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
+		return iw_real.recv(fd, buf, len, flags);
+	rx_urgent(&t, flags);
+	return rx_moved(&t, fd, flags, t.s ? rx_buf(t.s, fd, buf, len, flags) : iw_real.recv(fd, buf, len, flags));
 }
 
 static ssize_t rx_from(struct iw_stream *s, int fd, void *buf, size_t len, int flags, struct sockaddr *addr, socklen_t *alen)
@@ -243,30 +259,34 @@ static ssize_t rx_from(struct iw_stream *s, int fd, void *buf, size_t len, int f
 	return n;
 }
 
-static ssize_t do_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr, socklen_t *alen)
+static inline ssize_t do_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr, socklen_t *alen)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
+	ssize_t n;
 
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	if (!s)
+	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
 		return iw_real.recvfrom(fd, buf, len, flags, addr, alen);
-	return rx_from(s, fd, buf, len, flags, addr, alen);
+	rx_urgent(&t, flags);
+	n = t.s ? rx_from(t.s, fd, buf, len, flags, addr, alen) : iw_real.recvfrom(fd, buf, len, flags, addr, alen);
+	return rx_moved(&t, fd, flags, n);
 }
 
 IW_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
 	ssize_t n;
 
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	if (s)
-		return rx_msg(s, fd, m, flags);
-	n = iw_real.recvmsg(fd, m, flags);
-	if (n >= 0 && m->msg_controllen)
+	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET)) {
+		n = iw_real.recvmsg(fd, m, flags);
+		if (n >= 0 && m->msg_controllen)
+			forget_rights(m);
+		return n;
+	}
+	rx_urgent(&t, flags);
+	n = t.s ? rx_msg(t.s, fd, m, flags) : iw_real.recvmsg(fd, m, flags);
+	if (!t.s && n >= 0 && m->msg_controllen)	/* an accepted one may be a unix socket */
 		forget_rights(m);
-	return n;
+	return rx_moved(&t, fd, flags, n);
 }
 
 /* recvmmsg reports sk_err before it looks at what is queued. */
@@ -320,17 +340,21 @@ static int rx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int 
 
 IW_EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags, struct timespec *to)
 {
-	struct iw_stream *s;
+	ssize_t octets = 0;
+	struct iw_turn t;
 	int n;
 
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	if (s)
-		return rx_mmsg(s, fd, v, vlen, flags, to);
-	n = iw_real.recvmmsg(fd, v, vlen, flags, to);
-	for (int i = 0; i < n; i++)
+	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
+		t = (struct iw_turn){ NULL, NULL };
+	rx_urgent(&t, flags);
+	n = t.s ? rx_mmsg(t.s, fd, v, vlen, flags, to) : iw_real.recvmmsg(fd, v, vlen, flags, to);
+	for (int i = 0; !t.s && i < n; i++) {
+		octets += v[i].msg_len;
 		if (v[i].msg_hdr.msg_controllen)
 			forget_rights(&v[i].msg_hdr);
+	}
+	if (t.s || t.c)
+		rx_moved(&t, fd, flags, octets);
 	return n;
 }
 

@@ -7,19 +7,16 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "proto/reason.h"
-#include "adopt.h"
-#include "connecting.h"
 #include "fdtab.h"
 #include "lib.h"
-#include "lookup.h"
 #include "path.h"
 #include "real.h"
 #include "scm.h"
 #include "stream.h"
+#include "switch.h"
 #include "sys.h"
-#include "tcp.h"
 #include "tcpstate.h"
+#include "turn.h"
 #include "user.h"
 
 /* Control messages of SOL_SOCKET as sock_cmsg_send() knows them. */
@@ -141,11 +138,11 @@ static IW_APART ssize_t tx_write(struct iw_stream *s, int fd, const void *buf, s
 
 IW_EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
 
-	if (iw_data_stream(fd, 0, false, &s))
-		return -1;
-	return s ? tx_write(s, fd, buf, len) : iw_real.write(fd, buf, len);
+	if (!iw_turn(&t, fd, IW_TURN_DATA))
+		return iw_real.write(fd, buf, len);
+	return iw_turn_moved(&t, fd, t.s ? tx_write(t.s, fd, buf, len) : iw_real.write(fd, buf, len));
 }
 
 static inline ssize_t tx_vec(struct iw_stream *s, int fd, const struct iovec *v, int cnt, int flags)
@@ -165,11 +162,11 @@ static IW_APART ssize_t tx_writev(struct iw_stream *s, int fd, const struct iove
 
 IW_EXPORT ssize_t writev(int fd, const struct iovec *v, int cnt)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
 
-	if (iw_data_stream(fd, 0, false, &s))
-		return -1;
-	return !s || cnt <= 0 || cnt > IOV_MAX ? iw_real.writev(fd, v, cnt) : tx_writev(s, fd, v, cnt);
+	if (!iw_turn(&t, fd, IW_TURN_DATA))
+		return iw_real.writev(fd, v, cnt);
+	return iw_turn_moved(&t, fd, !t.s || cnt <= 0 || cnt > IOV_MAX ? iw_real.writev(fd, v, cnt) : tx_writev(t.s, fd, v, cnt));
 }
 
 /* All but NOWAIT are about files. What is unknown, and a position, the kernel refuses. */
@@ -189,11 +186,12 @@ static IW_APART ssize_t tx_v2(struct iw_stream *s, int fd, const struct iovec *v
 
 static ssize_t do_pwritev2(int fd, const struct iovec *v, int cnt, off64_t off, int flags)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
 
-	if (iw_data_stream(fd, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0, false, &s))
-		return -1;
-	return plain_v2(s, cnt, off, flags) ? iw_real.pwritev64v2(fd, v, cnt, off, flags) : tx_v2(s, fd, v, cnt, off, flags);
+	if (!iw_turn(&t, fd, IW_TURN_DATA))
+		return iw_real.pwritev64v2(fd, v, cnt, off, flags);
+	return iw_turn_moved(&t, fd, plain_v2(t.s, cnt, off, flags) ? iw_real.pwritev64v2(fd, v, cnt, off, flags) :
+			     tx_v2(t.s, fd, v, cnt, off, flags));
 }
 
 IW_EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int cnt, off_t off, int flags)
@@ -206,26 +204,35 @@ IW_EXPORT ssize_t pwritev64v2(int fd, const struct iovec *v, int cnt, off64_t of
 	return do_pwritev2(fd, v, cnt, off, flags);
 }
 
-IW_EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
+static IW_APART void tx_urgent_now(struct iw_turn *t, int fd)
 {
-	struct iw_stream *s;
-
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	return s ? tx_buf(s, fd, buf, len, flags) : iw_real.send(fd, buf, len, flags);
+	if (t->s && !iw_stream_local(t->s) && iw_switch_urgent(fd, t->s)) {
+		t->s = NULL;
+		t->c = iw_candidate_at(iw_word_val(iw_word(fd)));
+	}
+	if (t->c)
+		iw_candidate_flag(t->c, IW_CAND_URGENT);
 }
 
-IW_EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr, socklen_t alen)
+/* Urgent data: where it lies among the others only TCP can say. A stream that is relayed becomes TCP again. */
+static inline void tx_urgent(struct iw_turn *t, int fd, int flags)
 {
-	struct iw_stream *s;
+	if (iw_unlikely(flags & MSG_OOB))
+		tx_urgent_now(t, fd);
+}
 
-	/* a send that connects: Fast Open */
-	if ((flags & MSG_FASTOPEN) && iw_adopt(fd) != IW_FD_STREAM)
-		iw_tcp_plain(fd, IW_REASON_FASTOPEN);
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	if (!s)
-		return iw_real.sendto(fd, buf, len, flags, addr, alen);
+IW_EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
+{
+	struct iw_turn t;
+
+	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
+		return iw_real.send(fd, buf, len, flags);
+	tx_urgent(&t, fd, flags);
+	return iw_turn_moved(&t, fd, t.s ? tx_buf(t.s, fd, buf, len, flags) : iw_real.send(fd, buf, len, flags));
+}
+
+static IW_APART ssize_t tx_to(struct iw_stream *s, int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr, socklen_t alen)
+{
 	if (addr && ((int)alen < 0 || alen > sizeof(struct sockaddr_storage)))
 		return iw_fail(EINVAL);
 	if (addr && !iw_user_readable(addr, alen))
@@ -233,18 +240,21 @@ IW_EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const s
 	return tx_buf(s, fd, buf, len, flags);
 }
 
-IW_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+IW_EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr, socklen_t alen)
 {
-	struct iw_stream *s;
-	size_t len;
+	struct iw_turn t;
+
+	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
+		return iw_real.sendto(fd, buf, len, flags, addr, alen);
+	tx_urgent(&t, fd, flags);
+	return iw_turn_moved(&t, fd, t.s ? tx_to(t.s, fd, buf, len, flags, addr, alen) : iw_real.sendto(fd, buf, len, flags, addr, alen));
+}
+
+/* Not on TCP: descriptors may leave with it. */
+static IW_APART ssize_t sendmsg_other(int fd, const struct msghdr *m, int flags)
+{
 	ssize_t n;
 
-	if ((flags & MSG_FASTOPEN) && iw_adopt(fd) != IW_FD_STREAM)
-		iw_tcp_plain(fd, IW_REASON_FASTOPEN);
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	if (s)
-		return tx_msg(s, fd, m, flags, &len);
 	iw_rights_leaving(m);
 	n = iw_real.sendmsg(fd, m, flags);
 	if (n >= 0)
@@ -252,11 +262,22 @@ IW_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	return n;
 }
 
+IW_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	struct iw_turn t;
+	size_t len;
+
+	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
+		return sendmsg_other(fd, m, flags);
+	tx_urgent(&t, fd, flags);
+	return iw_turn_moved(&t, fd, t.s ? tx_msg(t.s, fd, m, flags, &len) : sendmsg_other(fd, m, flags));
+}
+
 static int mmsg_plain(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
 {
 	int n;
 
-	for (unsigned int i = 0; atomic_load(&iw_connecting) && i < vlen && i < UIO_MAXIOV; i++)
+	for (unsigned int i = 0; i < vlen && i < UIO_MAXIOV; i++)
 		iw_rights_leaving(&v[i].msg_hdr);
 	n = iw_real.sendmmsg(fd, v, vlen, flags);
 	for (int i = 0; i < n; i++)
@@ -295,11 +316,18 @@ static int tx_mmsg(struct iw_stream *s, int fd, struct mmsghdr *v, unsigned int 
 
 IW_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
 {
-	struct iw_stream *s;
+	ssize_t octets = 0;
+	struct iw_turn t;
+	int n;
 
-	if (iw_data_stream(fd, flags, true, &s))
-		return -1;
-	return s ? tx_mmsg(s, fd, v, vlen, flags) : mmsg_plain(fd, v, vlen, flags);
+	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
+		return mmsg_plain(fd, v, vlen, flags);
+	tx_urgent(&t, fd, flags);
+	n = t.s ? tx_mmsg(t.s, fd, v, vlen, flags) : mmsg_plain(fd, v, vlen, flags);
+	for (int i = 0; t.c && i < n; i++)
+		octets += v[i].msg_len;
+	iw_turn_moved(&t, fd, octets);
+	return n;
 }
 
 #define PIECE	65536	/* moved by the kernel at a time: after a close the answer to the first is there before the second */
@@ -335,11 +363,11 @@ static ssize_t tx_from(struct iw_stream *s, const struct iw_move *v)
 static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
 {
 	struct iw_move v = { .in = in, .out = out, .off_in = off, .len = len };
-	struct iw_stream *s;
+	struct iw_turn t;
 
-	if (iw_data_stream(out, 0, false, &s))
-		return -1;
-	return s ? tx_from(s, &v) : iw_real.sendfile64(out, in, off, len);
+	if (!iw_turn(&t, out, IW_TURN_DATA))
+		return iw_real.sendfile64(out, in, off, len);
+	return iw_turn_moved(&t, out, t.s ? tx_from(t.s, &v) : iw_real.sendfile64(out, in, off, len));
 }
 
 IW_EXPORT ssize_t sendfile64(int out, int in, off64_t *off, size_t len)
@@ -356,19 +384,55 @@ IW_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t len)
 #error "off_t and off64_t differ: sendfile, preadv2 and pwritev2 need bodies of their own"
 #endif
 
+static ssize_t splice_in(struct iw_stream *s, const struct iw_move *v)
+{
+	ssize_t n = iw_path(s)->rx_into(s, v);
+
+	return (n == 0 && v->len) || (n < 0 && errno == ECONNRESET) ? iw_rx_edge(s, v->in, n) : n;
+}
+
+/* What is due for the fd is done; the turn itself is that of both. */
+static inline void splice_look(int fd)
+{
+	struct iw_turn t;
+
+	if (iw_turn(&t, fd, IW_TURN_DATA))
+		iw_turn_end();
+}
+
+static ssize_t splice_both(const struct iw_move *v)
+{
+	uint32_t in = iw_word(v->in), out = iw_word(v->out);
+
+	if (iw_word_kind(out) == IW_FD_STREAM)
+		return tx_from(iw_stream_at(iw_word_val(out)), v);
+	if (iw_word_kind(in) == IW_FD_STREAM)
+		return splice_in(iw_stream_at(iw_word_val(in)), v);
+	return iw_real.splice(v->in, v->off_in, v->out, v->off_out, v->len, v->flags);
+}
+
+static void splice_count(int fd, ssize_t n)
+{
+	uint32_t w = iw_word(fd);
+
+	if (iw_word_kind(w) == IW_FD_CANDIDATE)
+		iw_turn_count(fd, iw_candidate_at(iw_word_val(w)), n);
+}
+
 IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, size_t len, unsigned int flags)
 {
 	struct iw_move v = { true, in, out, poff_in, poff_out, len, flags };
-	struct iw_stream *src, *dst;
+	struct pollfd both[2] = { { .fd = in }, { .fd = out } };
 	ssize_t n;
-	int f = flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0;
 
-	if (iw_data_stream(in, f, false, &src) || iw_data_stream(out, f, false, &dst))
-		return -1;
-	if (!src && !dst)
+	if (iw_likely(!iw_word_moves(iw_word(in)) && !iw_word_moves(iw_word(out))))
 		return iw_real.splice(in, poff_in, out, poff_out, len, flags);
-	if (dst)
-		return tx_from(dst, &v);
-	n = iw_path(src)->rx_into(src, &v);
-	return (n == 0 && len) || (n < 0 && errno == ECONNRESET) ? iw_rx_edge(src, in, n) : n;
+	splice_look(in);
+	splice_look(out);
+	iw_turn_poll(both, 2);
+	n = splice_both(&v);
+	iw_turn_end();
+	splice_count(in, n);
+	splice_count(out, n);
+	return n;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * epoll stays the kernel's. This keeps a register of which epoll sets hold which of our fds, so that a registration can move
- * from a TCP socket to its carrier, and corrects the few event bits in which a carrier differs from TCP.
+ * epoll stays the kernel's. This keeps a register of which epoll sets hold which streams, so that a registration can move between a TCP
+ * socket and its carrier, and corrects the few event bits in which a carrier differs from TCP. Of a candidate no more than a note is kept
+ * (candidate.h), which costs neither a lock nor a system call; when it is switched, the note, or the kernel, says what is to be registered.
  *
  * An event that the old registration of a swapped fd left behind is dropped, and the new registration is armed again, so that
  * it reports by itself: no edge and no ONESHOT is lost, none is delivered twice.
@@ -11,8 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "connecting.h"
-#include "daemon.h"
+#include "candidate.h"
 #include "deadline.h"
 #include "epoll.h"
 #include "fdinfo.h"
@@ -21,7 +21,6 @@
 #include "internal.h"
 #include "kinds.h"
 #include "lib.h"
-#include "listener.h"
 #include "lock.h"
 #include "path.h"
 #include "proc.h"
@@ -29,6 +28,7 @@
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
+#include "turn.h"
 #include "user.h"
 
 IW_EXPORT int epoll_create(int size);
@@ -41,6 +41,7 @@ IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct
 #define REGS	(1u << 18)
 #define HASH	(1u << 16)
 #define BATCH	64
+#define TOGETHER	16u		/* registrations of one file that are moved together */
 
 struct reg {
 	uint64_t data;
@@ -52,6 +53,7 @@ struct reg {
 	int room;		/* what says EPOLLOUT for a full carrier that was shut for writing; 0: nothing */
 	uint64_t room_ino;
 	bool fired;		/* the same, because it reports once and has done so */
+	bool moving;		/* a candidate's, about to be moved; fired then: it has reported, and the kernel has it still */
 	bool raw;		/* the program registers by other ways, which must find it in the kernel's set */
 };
 
@@ -265,11 +267,6 @@ static void drop_epfd(int epfd, bool aliased)
 	}
 }
 
-bool iw_reg_any(int fd)
-{
-	return regs && regs->by_fd[fd];
-}
-
 bool iw_reg_lost(int fd)
 {
 	return overflow || reg_find(fd, -1);
@@ -299,28 +296,51 @@ int iw_reg_detach(int fd)
 }
 
 /* ADD fails only for want of memory that the DEL has just given back. */
-void iw_reg_attach(int fd)
+void iw_reg_attach(int fd, bool other)
 {
 	uint32_t seq = atomic_fetch_add(&swap_seq, 1) + 1;
 
 	for (uint32_t i = regs ? regs->by_fd[fd] : 0; i; i = regs->r[i - 1].next_fd) {
-		regs->r[i - 1].swapped = seq;
-		regs->r[i - 1].parked = regs->r[i - 1].fired = false;
-		reg_ctl(&regs->r[i - 1], EPOLL_CTL_ADD);
+		struct reg *r = &regs->r[i - 1];
+
+		r->parked = r->fired = other && r->fired && r->moving;
+		r->moving = false;
+		r->swapped = seq;
+		if (!r->parked)
+			reg_ctl(r, EPOLL_CTL_ADD);
 	}
+}
+
+/* The word of an epoll set: a serial number, so that a note knows whether it is the same one; above it whether it may have more numbers. */
+#define SERIALS		(1u << 27)
+#define ALIASED		SERIALS
+
+static uint32_t set_word(uint32_t aliased)
+{
+	static _Atomic uint32_t serial;
+
+	return iw_word_make(IW_FD_EPOLL, (atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed) & (SERIALS - 1)) | aliased);
+}
+
+static uint32_t set_serial(uint32_t w)
+{
+	return iw_word_kind(w) == IW_FD_EPOLL ? iw_word_val(w) & (SERIALS - 1) : UINT32_MAX;
 }
 
 static void forget(int epfd, uint32_t w)
 {
-	uint64_t sigs = iw_lock(&iw_tab_lock);
+	uint64_t sigs;
 
-	drop_epfd(epfd, iw_word_val(w));
+	if (!__atomic_load_n(&regs, __ATOMIC_ACQUIRE))
+		return;
+	sigs = iw_lock(&iw_tab_lock);
+	drop_epfd(epfd, iw_word_val(w) & ALIASED);
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
 static uint32_t dup_epoll(int epfd, uint32_t w)
 {
-	w = iw_word_make(IW_FD_EPOLL, 1);
+	w = iw_word_make(IW_FD_EPOLL, iw_word_val(w) | ALIASED);
 	iw_word_set(epfd, w);
 	return w;
 }
@@ -337,7 +357,7 @@ static int created(int epfd)
 	int saved = errno;
 
 	if (epfd >= 0 && atomic_load(&iw_on))
-		iw_fd_born(epfd, iw_word_make(IW_FD_EPOLL, 0));
+		iw_fd_born(epfd, set_word(0));
 	errno = saved;
 	return epfd;
 }
@@ -418,26 +438,138 @@ static int ctl_held(int epfd, int op, int fd, struct epoll_event *ev)
 	return ret;
 }
 
-int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+/* One that was made elsewhere may have other numbers. */
+void iw_set_seen(int epfd)
 {
-	enum iw_fd_kind kind = iw_fd_kind(fd);
-	uint64_t sigs;
-	int ret;
+	if (!iw_word(epfd))
+		iw_word_set(epfd, set_word(ALIASED));
+}
 
-	if (iw_likely(kind != IW_FD_TCP && kind != IW_FD_CONNECTING && kind != IW_FD_STREAM))
-		return iw_real.epoll_ctl(epfd, op, fd, ev);
-	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork())
-		return iw_real.epoll_ctl(epfd, op, fd, ev);
-	if (kind == IW_FD_CONNECTING) {
-		iw_connecting_seen(fd);
-		iw_connecting_settle(fd);
-	}
-	sigs = iw_lock(&iw_tab_lock);
-	ret = ctl_held(epfd, op, fd, ev);
-	if (!ret && !iw_word(epfd))
-		iw_word_set(epfd, iw_word_make(IW_FD_EPOLL, 1));	/* made elsewhere: there may be other numbers for it */
+static int ctl_stream(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	int ret = ctl_held(epfd, op, fd, ev);
+
+	if (!ret)
+		iw_set_seen(epfd);
 	iw_unlock(&iw_tab_lock, sigs);
 	return ret;
+}
+
+/* What was done to a registration that the note has, or has no room for. Its owner has seq odd. */
+static void note_change(struct iw_epoll_note *n, int epfd, int op, int fd, const struct epoll_event *ev)
+{
+	uint32_t set = set_serial(iw_word(epfd));
+	bool same = n->fd == fd && n->epfd == epfd && n->set == set;
+
+	if (op == EPOLL_CTL_DEL && same) {
+		n->fd = -1;
+	} else if (op == EPOLL_CTL_ADD ? n->fd < 0 : op == EPOLL_CTL_MOD && same) {
+		n->fd = fd;
+		n->epfd = epfd;
+		n->set = set;
+		n->events = ev->events;
+		n->data = ev->data.u64;
+		n->forks = atomic_load(&iw_forks);
+	} else {
+		atomic_store(&n->unsure, 1);
+	}
+}
+
+static int ctl_candidate(struct iw_candidate *c, int epfd, int op, int fd, struct epoll_event *ev)
+{
+	uint32_t seq = atomic_load(&c->note.seq);
+	bool mine = !(seq & 1) && atomic_compare_exchange_strong(&c->note.seq, &seq, seq + 1);
+	int ret = iw_real.epoll_ctl(epfd, op, fd, ev);
+
+	if (!ret)
+		iw_set_seen(epfd);
+	if (!ret && mine)
+		note_change(&c->note, epfd, op, fd, ev);
+	else if (!ret)
+		atomic_store(&c->note.unsure, 1);
+	if (mine)
+		atomic_store(&c->note.seq, seq + 2);
+	if (!ret && op != EPOLL_CTL_DEL && (ev->events & EPOLLPRI))
+		iw_candidate_flag(c, IW_CAND_URGENT);
+	return ret;
+}
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	struct iw_turn t;
+	int ret;
+
+	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork() || !iw_turn(&t, fd, IW_TURN_ASK))
+		return iw_real.epoll_ctl(epfd, op, fd, ev);
+	ret = t.c ? ctl_candidate(t.c, epfd, op, fd, ev) : ctl_stream(epfd, op, fd, ev);
+	iw_turn_end();
+	return ret;
+}
+
+/* ---- what a switch needs ---- */
+
+static bool note_sure(const struct iw_epoll_note *n)
+{
+	return !(atomic_load(&n->seq) & 1) && !atomic_load(&n->unsure);
+}
+
+/* Registered before a fork in a set that we have closed: it may be a relative's, and the registration out of reach. */
+static bool note_lost(const struct iw_epoll_note *n)
+{
+	if (n->forks == atomic_load(&iw_forks))
+		return false;
+	return !note_sure(n) || (n->fd >= 0 && n->set != set_serial(iw_word(n->epfd)));
+}
+
+#define STATES (EPOLLERR | EPOLLHUP)	/* which the kernel has in each */
+
+static bool same_entry(const struct iw_in_set *a, const struct iw_in_set *b)
+{
+	return a->epfd == b->epfd && a->fd == b->fd && a->data == b->data && (a->fired || !((a->events ^ b->events) & ~(uint32_t)STATES));
+}
+
+/* What the program changes by calls that we do not see may fire while we look. */
+static bool may_take(const struct iw_in_set *e, const struct iw_in_set *known)
+{
+	return !(e->events & EPOLLONESHOT) || (known && same_entry(e, known));
+}
+
+int iw_reg_learn(const struct iw_files *v, const struct iw_epoll_note *n)
+{
+	struct iw_in_set noted = { n->epfd, n->fd, n->events, n->data, false }, found[TOGETHER], *known = note_sure(n) && n->fd >= 0 ? &noted : NULL;
+	int k = note_lost(n) ? -EBUSY : iw_sets_of(v, known, found, TOGETHER);
+	uint64_t sigs;
+
+	for (int i = 0; i < k; i++)
+		if (!may_take(&found[i], known))
+			k = -EBUSY;
+	if (k <= 0)
+		return k;
+	sigs = iw_lock(&iw_tab_lock);
+	for (int i = 0; i < k; i++) {
+		bool as_noted = known && same_entry(&found[i], known);
+		struct epoll_event ev = { .events = as_noted ? noted.events : found[i].events, .data.u64 = found[i].data };
+		struct reg *r;
+
+		reg_add(found[i].fd, found[i].epfd, &ev);
+		r = reg_find(found[i].fd, found[i].epfd);
+		if (r) {
+			r->raw = !as_noted;
+			r->moving = true;
+			r->fired = found[i].fired;
+		}
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+	return 0;
+}
+
+bool iw_reg_may_move(int fd)
+{
+	for (uint32_t i = regs ? regs->by_fd[fd] : 0; i; i = regs->r[i - 1].next_fd)
+		if (regs->r[i - 1].parked || regs->r[i - 1].raw || (regs->r[i - 1].events & EPOLLONESHOT))
+			return false;
+	return true;
 }
 
 /* ---- waiting ---- */
@@ -445,7 +577,7 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 struct hit {
 	int fd;			/* -1: not ours */
 	uint32_t swapped, mask;
-	bool raw, room;
+	bool raw, room, fired;
 };
 
 #define CHANGED_BITS (EPOLLERR | EPOLLHUP | EPOLLRDHUP)
@@ -459,7 +591,7 @@ static bool may_have(int fd, uint32_t events)
 	return !events || !s || !(events & ~(uint32_t)(uint16_t)iw_path(s)->bits(s, fd, POLLRDHUP));
 }
 
-/* Which of our fds do these events belong to? With equal data for several, one that is connecting or was just swapped. */
+/* Which of our fds do these events belong to? With equal data for several, one that was just swapped. */
 static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, struct hit *h)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
@@ -467,15 +599,16 @@ static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, st
 	for (int i = 0; i < n; i++) {
 		h[i] = (struct hit){ .fd = -1 };
 		for (uint32_t j = regs ? *bucket(epfd, ev[i].data.u64) : 0; j; j = regs->r[j - 1].next_hash) {
-			const struct reg *r = &regs->r[j - 1];
+			struct reg *r = &regs->r[j - 1];
 			bool moved;
 
 			if (r->epfd != epfd || r->data != ev[i].data.u64)
 				continue;
-			moved = iw_fd_kind(r->fd) == IW_FD_CONNECTING || (int32_t)(r->swapped - seq) > 0;
+			moved = (int32_t)(r->swapped - seq) > 0;
 			if (!moved && !may_have(r->fd, ev[i].events))
 				continue;
-			h[i] = (struct hit){ r->fd, r->swapped, r->events, r->raw, r->room };
+			r->fired |= r->moving && (r->events & EPOLLONESHOT);	/* this was its one event */
+			h[i] = (struct hit){ r->fd, r->swapped, r->events, r->raw, r->room, r->fired };
 			if (moved)
 				break;
 		}
@@ -598,18 +731,15 @@ enum verdict {
 
 static enum verdict judge(int epfd, struct epoll_event *ev, const struct hit *h, uint32_t seq)
 {
-	enum iw_fd_kind kind = h->fd < 0 ? IW_FD_OTHER : iw_fd_kind(h->fd);
+	uint32_t w = h->fd < 0 ? 0 : iw_word(h->fd), bits;
 	bool swapped = (int32_t)(h->swapped - seq) > 0;
 	struct iw_stream *s;
-	uint32_t bits;
 
-	if (kind == IW_FD_CONNECTING) {
-		kind = iw_connecting_settle(h->fd);
-		swapped = kind == IW_FD_STREAM;
-	}
-	if (kind != IW_FD_STREAM)
+	if (iw_word_kind(w) == IW_FD_SWITCHING)
+		w = iw_word_ungated(w);
+	if (iw_word_kind(w) != IW_FD_STREAM)
 		return KEPT;
-	if (swapped) {
+	if (swapped && !h->fired) {
 		rearm(epfd, h->fd, false);
 		return MOVED;
 	}
@@ -628,8 +758,10 @@ static enum verdict judge(int epfd, struct epoll_event *ev, const struct hit *h,
 
 static bool interesting(const struct epoll_event *ev, int n, uint32_t seq)
 {
-	if (atomic_load(&iw_connecting) || atomic_load(&swap_seq) != seq || atomic_load(&rooms))
+	if (atomic_load(&swap_seq) != seq || atomic_load(&rooms) || atomic_load(&iw_gates))
 		return true;
+	if (!atomic_load(&iw_streams))
+		return false;
 	for (int i = 0; i < n; i++)
 		if (ev[i].events & CHANGED_BITS)
 			return true;
@@ -808,13 +940,12 @@ static int wait_any(struct wait *w)
 	uint32_t seq;
 	int n;
 
-	iw_waiting();
-	if (iw_daemon_gen())
+	if (atomic_load_explicit(&iw_streams, memory_order_relaxed))
 		return wait_for(w);
-	/* No daemon so far: the kernel's call and nothing else, unless another thread's first connect came in between. */
+	/* No stream so far: the kernel's call and nothing else, unless another thread's first switch came in between. */
 	seq = atomic_load(&swap_seq);
 	n = wait_once(w);
-	if (n <= 0 || !iw_daemon_gen())
+	if (n <= 0 || (atomic_load(&swap_seq) == seq && !atomic_load(&iw_gates)))
 		return n;
 	n = review(w, n, seq);
 	return n ? n : wait_for(w);

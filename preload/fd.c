@@ -5,8 +5,7 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-#include "proto/reason.h"
-#include "connecting.h"
+#include "candidate.h"
 #include "epoll.h"
 #include "fdtab.h"
 #include "init.h"
@@ -16,7 +15,7 @@
 #include "proc.h"
 #include "real.h"
 #include "sys.h"
-#include "tcp.h"
+#include "turn.h"
 
 IW_EXPORT int socket(int domain, int type, int protocol);
 IW_EXPORT int socketpair(int domain, int type, int protocol, int sv[2]);
@@ -39,11 +38,11 @@ int socket(int domain, int type, int protocol)
 
 	iw_init();
 	fd = iw_real.socket(domain, type, protocol);
-	if (fd < 0 || !atomic_load_explicit(&iw_on, memory_order_relaxed) || fd >= IW_FD_MAX)
+	if (fd < 0 || !atomic_load_explicit(&iw_on, memory_order_relaxed) || fd >= IW_FD_MAX || iw_in_vfork())
 		return fd;
 	if ((domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
 	    (protocol == 0 || protocol == IPPROTO_TCP))
-		iw_fd_born(fd, iw_tcp_word(iw_tcp_new_serial(), 0));
+		iw_fd_born(fd, iw_candidate_born(true));
 	else
 		iw_fd_born(fd, IW_OTHER_SEEN);
 	errno = saved;
@@ -103,7 +102,7 @@ int fclose(FILE *f)
 	int saved = errno, fd = f ? fileno(f) : -1;
 
 	iw_init();
-	if (fd >= 0 && iw_unlikely(iw_word(fd) & ~IW_OTHER_SEEN))
+	if (fd >= 0 && iw_fd_kind(fd) == IW_FD_STREAM)
 		fflush(f);	/* while it still is what it was */
 	if (fd >= 0 && iw_word(fd))
 		let_go(fd);
@@ -128,8 +127,9 @@ static int after_dup(int from, int to)
 /* The number `to` will be closed by the kernel, if from is open. */
 static void before_dup_over(int from, int to)
 {
-	iw_kind_before_dup(from);
-	if (iw_likely(!iw_word(to)) || from == to || IW_SYS(fcntl, from, F_GETFD, 0) < 0 || iw_in_vfork())
+	if (iw_likely(!iw_word(to)) || from == to || iw_in_vfork())
+		return;
+	if (!iw_word_moves(iw_word(from)) && IW_SYS(fcntl, from, F_GETFD, 0) < 0)
 		return;
 	if (iw_fd_kind(to) == IW_FD_INTERNAL)
 		iw_internal_make_way(to);
@@ -140,9 +140,14 @@ static void before_dup_over(int from, int to)
 int dup(int fd)
 {
 	int saved = errno, r;
+	struct iw_turn t;
+	bool turn = iw_turn(&t, fd, IW_TURN_ASK);
 
-	iw_kind_before_dup(fd);
+	if (turn)
+		iw_turn_exec(&t, fd, false);
 	r = after_dup(fd, iw_real.dup(fd));
+	if (turn)
+		iw_turn_end();
 	if (r >= 0)
 		errno = saved;
 	return r;
@@ -151,13 +156,20 @@ int dup(int fd)
 int dup2(int from, int to)
 {
 	int saved = errno, r;
+	struct iw_turn t;
+	bool turn;
 
 	before_dup_over(from, to);
+	turn = iw_turn(&t, from, IW_TURN_ASK);
+	if (turn)
+		iw_turn_exec(&t, from, false);
 	r = iw_real.dup2(from, to);
-	if (r < 0 || from == to)
-		return r;
-	after_dup(from, to);
-	errno = saved;
+	if (r >= 0 && from != to) {
+		after_dup(from, to);
+		errno = saved;
+	}
+	if (turn)
+		iw_turn_end();
 	return r;
 }
 
@@ -169,31 +181,47 @@ int __dup2(int from, int to)
 int dup3(int from, int to, int flags)
 {
 	int saved = errno, r;
+	struct iw_turn t;
+	bool turn;
 
 	if (!(flags & ~O_CLOEXEC))
 		before_dup_over(from, to);
+	turn = iw_turn(&t, from, IW_TURN_ASK);
+	if (turn)
+		iw_turn_exec(&t, from, false);
 	r = iw_real.dup3(from, to, flags);
-	if (r < 0)
-		return r;
-	after_dup(from, to);
-	errno = saved;
+	if (r >= 0) {
+		after_dup(from, to);
+		errno = saved;
+	}
+	if (turn)
+		iw_turn_end();
 	return r;
 }
 
-static int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
+static int dup_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
 {
-	int saved = errno, r;
+	int saved = errno, r = after_dup(fd, real(fd, cmd, arg));
 
-	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) {
-		iw_kind_before_dup(fd);
-		r = after_dup(fd, real(fd, cmd, arg));
-		if (r >= 0)
-			errno = saved;
-		return r;
-	}
-	if (iw_unlikely(iw_fd_kind(fd) == IW_FD_CONNECTING))	/* flags go to what the fd will be */
-		iw_connecting_settle_seen(fd);
-	return real(fd, cmd, arg);
+	if (r >= 0)
+		errno = saved;
+	return r;
+}
+
+/* Flags are those of the open file. */
+static inline int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
+{
+	bool dups = cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC;
+	struct iw_turn t;
+	int r;
+
+	if (!iw_turn(&t, fd, IW_TURN_ASK))
+		return dups ? dup_fcntl(real, fd, cmd, arg) : real(fd, cmd, arg);
+	if (dups || cmd == F_SETFD)
+		iw_turn_exec(&t, fd, !dups && (arg & FD_CLOEXEC));
+	r = dups ? dup_fcntl(real, fd, cmd, arg) : real(fd, cmd, arg);
+	iw_turn_end();
+	return r;
 }
 
 #define FCNTL(name, real) \
@@ -233,10 +261,26 @@ static int close_range_around(unsigned int first, unsigned int last, int flags)
 	return from <= last && from >= first ? iw_real.close_range(from, last, flags) : 0;
 }
 
+/* CLOSE_RANGE_CLOEXEC */
+static void range_exec(unsigned int first, unsigned int last)
+{
+	int high = atomic_load(&iw_fd_high);
+	struct iw_turn t;
+
+	for (unsigned int fd = first; (int)fd <= high && fd <= last; fd++)
+		if (iw_word_moves(iw_word((int)fd)) && iw_turn(&t, (int)fd, IW_TURN_ASK)) {
+			iw_turn_exec(&t, (int)fd, true);
+			iw_turn_end();
+		}
+}
+
 int close_range(unsigned int first, unsigned int last, int flags)
 {
 	int high = atomic_load(&iw_fd_high);
 
+	iw_unsharing(flags & CLOSE_RANGE_UNSHARE);
+	if (flags & CLOSE_RANGE_CLOEXEC)
+		range_exec(first, last);
 	if (high < 0 || first > (unsigned int)high || first > last || (flags & ~CLOSE_RANGE_UNSHARE) || iw_in_vfork())
 		return iw_real.close_range(first, last, flags);
 	return close_range_around(first, last, flags);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* /proc/thread-self/fdinfo. */
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "fdinfo.h"
 #include "sys.h"
@@ -71,12 +72,13 @@ static bool number(const char *line, const char *word, unsigned int base, uint64
 
 bool iw_tfd_parse(const char *line, struct iw_tfd *t)
 {
-	uint64_t fd, events;
+	uint64_t fd, events, dev;
 
 	if (strncmp(line, "tfd:", 4) || !number(line, "tfd:", 10, &fd) || !number(line, "events:", 16, &events) ||
-	    !number(line, "data:", 16, &t->data) || !number(line, "ino:", 16, &t->ino) || fd > INT32_MAX)
+	    !number(line, "data:", 16, &t->data) || !number(line, "ino:", 16, &t->ino) || !number(line, "sdev:", 16, &dev) || fd > INT32_MAX)
 		return false;
 	t->fd = (int)fd;
 	t->events = (uint32_t)events;
+	t->dev = makedev(dev >> 20, dev & 0xfffff);	/* the kernel's own form */
 	return true;
 }

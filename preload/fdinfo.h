@@ -19,7 +19,7 @@ struct iw_fdinfo {
 struct iw_tfd {
 	int fd;			/* the number it was added by */
 	uint32_t events;
-	uint64_t data, ino;
+	uint64_t data, ino, dev;	/* st_ino, st_dev of the file */
 };
 
 /* 0 or -errno. */

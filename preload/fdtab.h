@@ -15,23 +15,21 @@
 
 enum iw_fd_kind {
 	IW_FD_OTHER = 0,	/* not ours: everything goes to the original */
-	IW_FD_TCP,		/* a TCP socket made by socket(), not connected: watched (tcp.c) */
-	IW_FD_LISTENER,		/* listening TCP socket (listener.c) */
-	IW_FD_CONNECTING,	/* non-blocking connect under way, offered to the daemon (connecting.c) */
-	IW_FD_PLAIN,		/* connected, stays plain TCP; known to the daemon as such (plain.c) */
+	IW_FD_CANDIDATE,	/* the kernel's own TCP socket, as far as we know; counted (candidate.c) */
 	IW_FD_STREAM,		/* a carrier (stream.c) */
+	IW_FD_SWITCHING,	/* on its way from one of these two to the other: whoever comes waits (switch.c) */
 	IW_FD_INTERNAL,		/* our own (control socket): hidden from close_range and the like (internal.c) */
 	IW_FD_EPOLL,		/* an epoll instance that holds, or may hold, our fds (epoll.c) */
 };
 
 /*
- * One word per fd: kind in the low 4 bits, above it what belongs to the kind (STREAM, LISTENER, CONNECTING: index of the entry;
- * TCP: see tcp.h; PLAIN: conn_id; EPOLL: 1 = it may have other numbers; OTHER: IW_OTHER_*).
+ * One word per fd: kind in the low 4 bits, above it what belongs to the kind (CANDIDATE, STREAM: index of the entry; SWITCHING: the same,
+ * and below it whether it is a stream's; EPOLL: see epoll.c; OTHER: IW_OTHER_*).
  */
 extern _Atomic uint32_t iw_fdtab[IW_FD_MAX];
 
-#define IW_OTHER_ADOPTED (1u << 4)	/* word of an OTHER fd that is no carrier: iw_adopt need not look again */
-#define IW_OTHER_SEEN	(3u << 4)	/* nor a listener: accept need not look either */
+#define IW_OTHER_SEEN	(1u << 4)	/* word of an OTHER fd that is no carrier: iw_adopt need not look again */
+#define IW_OTHER_RING	(2u << 4)	/* the same, of an io_uring */
 
 static inline enum iw_fd_kind iw_fd_kind(int fd)
 {
@@ -60,19 +58,35 @@ static inline uint32_t iw_word_make(enum iw_fd_kind kind, uint32_t val)
 	return (uint32_t)kind | val << 4;
 }
 
-/* Nobody has looked whether it listens. */
-static inline bool iw_word_unseen(uint32_t w)
+/* What a SWITCHING fd is at this moment: the word of a candidate or of a stream. */
+static inline uint32_t iw_word_gated(uint32_t w)
 {
-	return iw_word_kind(w) == IW_FD_OTHER && w != IW_OTHER_SEEN;
+	return iw_word_make(IW_FD_SWITCHING, iw_word_val(w) << 1 | (iw_word_kind(w) == IW_FD_STREAM));
 }
 
-/* Returns the word that was there; iw_streams is kept right. */
+static inline uint32_t iw_word_ungated(uint32_t w)
+{
+	return iw_word_make(iw_word_val(w) & 1 ? IW_FD_STREAM : IW_FD_CANDIDATE, iw_word_val(w) >> 1);
+}
+
+/* Its file may be exchanged for another one by a thread of this process. */
+static inline bool iw_word_moves(uint32_t w)
+{
+	return iw_word_kind(w) - 1u < IW_FD_SWITCHING;
+}
+
+/* Returns the word that was there; the counts below are kept right. */
 uint32_t iw_word_set(int fd, uint32_t w);
 bool iw_word_cas(int fd, uint32_t old, uint32_t w);
 
-extern struct iw_lock iw_tab_lock;	/* slots, epoll registry, CONNECTING entries, listeners; never held over a wait */
-extern _Atomic int iw_fd_high;		/* no word above this fd was ever set */
+extern struct iw_lock iw_tab_lock;	/* slots, epoll registry; never held over a wait */
+extern _Atomic int iw_fd_high, iw_fd_high_app;	/* no word above this fd was ever set; none but of our own fds */
 extern _Atomic uint32_t iw_streams;	/* number of STREAM fds: 0 lets poll and friends pass straight through */
+extern _Atomic uint32_t iw_movable;	/* number of fds whose file may be exchanged (iw_word_moves) */
+extern _Atomic uint32_t iw_gates;	/* number of SWITCHING fds */
+
+/* Until fd is not SWITCHING any more. Not inside a call of one's own on fd. Returns its word. */
+uint32_t iw_gate_wait(int fd);
 
 /* A new fd: its meaning is known for certain, whatever the table said about its number is old. */
 void iw_fd_born(int fd, uint32_t w);

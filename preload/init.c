@@ -5,11 +5,13 @@
 #include <sys/auxv.h>
 
 #include "adopt.h"
+#include "holders.h"
 #include "init.h"
 #include "lib.h"
-#include "listener.h"
 #include "proc.h"
+#include "quiet.h"
 #include "real.h"
+#include "sys.h"
 
 _Atomic uint32_t iw_on;
 static _Atomic uint32_t inited;
@@ -65,7 +67,7 @@ static void conf_init(void)
 /* Constructors of other libraries may call us before ours ran; nobody runs threads that early. */
 void iw_init(void)
 {
-	const char *off, *fds;
+	const char *off;
 	size_t n;
 
 	if (iw_likely(atomic_load_explicit(&inited, memory_order_acquire)))
@@ -83,9 +85,9 @@ void iw_init(void)
 		atomic_store(&iw_on, 1);
 	if (!atomic_load(&iw_on))
 		return;
-	fds = secure_getenv("LISTEN_FDS");
-	if (fds)
-		iw_listeners_activated(atoi(fds) & 1023);
+	iw_holders_init((int)IW_SYS(getpid));
+	iw_spawn_init();
+	iw_quiet_init();
 	iw_adopt_inherited();
 }
 

@@ -3,7 +3,6 @@
 #include <stddef.h>
 #include <sys/resource.h>
 
-#include "connecting.h"
 #include "daemon.h"
 #include "epoll.h"
 #include "fdtab.h"
@@ -55,7 +54,7 @@ void iw_fd_unhide_close(int fd)
 
 bool iw_internal_still(int fd)
 {
-	if (iw_daemon_owns(fd) || iw_connecting_owns(fd) || iw_kick_owns(fd) || iw_reg_owns(fd))
+	if (iw_daemon_owns(fd) || iw_kick_owns(fd) || iw_reg_owns(fd))
 		return true;
 	iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
 	return false;
@@ -70,5 +69,5 @@ void iw_internal_make_way(int fd)
 	else if (iw_reg_owns(fd))
 		iw_reg_make_way(fd);
 	else
-		iw_connecting_closing_internal(fd);
+		iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
 }

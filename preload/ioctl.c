@@ -4,13 +4,12 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 
-#include "connecting.h"
-#include "fdtab.h"
 #include "lib.h"
 #include "path.h"
 #include "real.h"
 #include "stream.h"
 #include "sys.h"
+#include "turn.h"
 #include "user.h"
 
 static int put_int(void *arg, int v)
@@ -62,22 +61,36 @@ static int stream_ioctl(struct iw_stream *s, int fd, unsigned long req, void *ar
 	return iw_real.ioctl(fd, req, arg);
 }
 
+static int turn_ioctl(const struct iw_turn *t, int fd, unsigned long req, void *arg)
+{
+	int r, n;
+
+	if (req == FIOCLEX || req == FIONCLEX)
+		iw_turn_exec(t, fd, req == FIOCLEX);
+	if (t->s && iw_stream_verify(fd, t->s))
+		return stream_ioctl(t->s, fd, req, arg);
+	if (t->c && req == SIOCATMARK)
+		iw_candidate_flag(t->c, IW_CAND_URGENT);
+	r = iw_real.ioctl(fd, req, arg);
+	if (t->c && req == SIOCINQ && !r && !iw_copy_in(&n, arg, sizeof(n)))
+		iw_candidate_told(t->c, n);
+	return r;
+}
+
 IW_EXPORT int ioctl(int fd, unsigned long req, ...)
 {
-	struct iw_stream *s = NULL;
-	enum iw_fd_kind kind = iw_fd_kind(fd);
+	struct iw_turn t;
 	va_list ap;
 	void *arg;
+	int r;
 
 	va_start(ap, req);
 	arg = va_arg(ap, void *);
 	va_end(ap);
 	req = (unsigned int)req;	/* as the kernel takes it; some callers sign-extend */
-	if (kind == IW_FD_CONNECTING)
-		kind = req == FIONBIO || req == FIOASYNC ? iw_connecting_settle_seen(fd) : iw_connecting_settle(fd);
-	if (kind == IW_FD_STREAM)
-		s = iw_stream_of(fd);
-	if (!s || !iw_stream_verify(fd, s))
+	if (!iw_turn(&t, fd, IW_TURN_ASK))
 		return iw_real.ioctl(fd, req, arg);
-	return stream_ioctl(s, fd, req, arg);
+	r = turn_ioctl(&t, fd, req, arg);
+	iw_turn_end();
+	return r;
 }

@@ -5,15 +5,12 @@
 #include "epoll.h"
 #include "fdtab.h"
 #include "kinds.h"
-#include "real.h"
 
 static const struct iw_kind_ops none, *const kinds[16] = {
 	[IW_FD_OTHER] = &iw_other_ops,
-	[IW_FD_TCP] = &iw_tcp_ops,
-	[IW_FD_LISTENER] = &iw_listener_ops,
-	[IW_FD_CONNECTING] = &iw_connecting_ops,
-	[IW_FD_PLAIN] = &iw_plain_ops,
+	[IW_FD_CANDIDATE] = &iw_candidate_ops,
 	[IW_FD_STREAM] = &iw_stream_ops,
+	[IW_FD_SWITCHING] = &none,
 	[IW_FD_INTERNAL] = &none,
 	[IW_FD_EPOLL] = &iw_epoll_ops,
 };
@@ -31,24 +28,9 @@ void iw_kind_forget(int fd, uint32_t w)
 		iw_reg_forget(fd);
 }
 
-void iw_kind_before_dup(int fd)
-{
-	const struct iw_kind_ops *k = ops_of(iw_word(fd));
-
-	if (k->before_dup)
-		k->before_dup(fd);
-}
-
 uint32_t iw_kind_dup(int fd, uint32_t w)
 {
 	return ops_of(w)->dup ? ops_of(w)->dup(fd, w) : IW_OTHER_SEEN;
-}
-
-int iw_kind_connect(int fd, const struct sockaddr *addr, socklen_t len)
-{
-	uint32_t w = iw_word(fd);
-
-	return ops_of(w)->connect ? ops_of(w)->connect(fd, w, addr, len) : iw_real.connect(fd, addr, len);
 }
 
 void iw_kinds_fork(void)

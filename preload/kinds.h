@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kinds of fds do when their fd is closed, duplicated, connected, or its process forks. */
+/* What the kinds of fds do when their fd is closed or duplicated, or its process forks. */
 #ifndef IW_PRELOAD_KINDS_H
 #define IW_PRELOAD_KINDS_H
 
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "fdtab.h"
 
@@ -13,28 +12,22 @@
 /* NULL: see iw_kind_*() below. */
 struct iw_kind_ops {
 	void (*forget)(int fd, uint32_t w);
-	void (*before_dup)(int fd);
 	uint32_t (*dup)(int fd, uint32_t w);
-	int (*connect)(int fd, uint32_t w, const struct sockaddr *addr, socklen_t len);
 	void (*fork)(void);
 	void (*forked_child)(void);
 };
 
 /* The number goes; w was its word and is out of the table. Default: epoll's registrations of it go. */
 void iw_kind_forget(int fd, uint32_t w);
-/* fd may get a second number. Default: nothing. */
-void iw_kind_before_dup(int fd);
-/* It has one. Returns the word of the second, and may change that of fd. Default: neither is anything to us. */
+/* fd has a second number. Returns its word, and may change that of fd. Default: neither is anything to us. */
 uint32_t iw_kind_dup(int fd, uint32_t w);
-/* connect() as the entry point does it. Default: the original. */
-int iw_kind_connect(int fd, const struct sockaddr *addr, socklen_t len);
 /* Before a fork, under iw_tab_lock: the child will hold these fds too. */
 void iw_kinds_fork(void);
 /* In the child. Its tables are copies of the parent's; iw_tab_lock is free. */
 void iw_kinds_forked_child(void);
 
 /* One of each file that has a kind; kinds.c says which is which. */
-extern const struct iw_kind_ops iw_other_ops, iw_tcp_ops, iw_listener_ops, iw_connecting_ops, iw_plain_ops, iw_stream_ops, iw_epoll_ops;
+extern const struct iw_kind_ops iw_other_ops, iw_candidate_ops, iw_stream_ops, iw_epoll_ops;
 
 #pragma GCC visibility pop
 #endif

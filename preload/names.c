@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "lib.h"
-#include "lookup.h"
 #include "path.h"
 #include "real.h"
 #include "stream.h"
 #include "tcpstate.h"
+#include "turn.h"
 #include "user.h"
 
-static int stream_getsockname(struct iw_stream *s, struct sockaddr *a, socklen_t *len, bool peer)
+static int stream_name(struct iw_stream *s, struct sockaddr *a, socklen_t *len, bool peer)
 {
 	struct sockaddr_storage ss;
 	socklen_t full = iw_addr_to_sockaddr(peer ? &s->peer : &s->local, &ss), room;
@@ -24,22 +24,31 @@ static int stream_getsockname(struct iw_stream *s, struct sockaddr *a, socklen_t
 
 IW_EXPORT int getsockname(int fd, struct sockaddr *a, socklen_t *len)
 {
-	struct iw_stream *s = iw_ask_stream(fd, false);
+	struct iw_turn t;
+	int r;
 
-	if (!s || !iw_stream_verify(fd, s))
+	if (!iw_turn(&t, fd, IW_TURN_SOCKET))
 		return iw_real.getsockname(fd, a, len);
-	return stream_getsockname(s, a, len, false);
+	r = t.s && iw_stream_verify(fd, t.s) ? stream_name(t.s, a, len, false) : iw_real.getsockname(fd, a, len);
+	iw_turn_end();
+	return r;
+}
+
+static int stream_getpeername(struct iw_stream *s, int fd, struct sockaddr *a, socklen_t *len)
+{
+	if (iw_tcp_eval(s, iw_path(s)->bits(s, fd, 0)) & IW_TCP_CLOSE)
+		return iw_fail(ENOTCONN);
+	return stream_name(s, a, len, true);
 }
 
 IW_EXPORT int getpeername(int fd, struct sockaddr *a, socklen_t *len)
 {
-	struct iw_stream *s = iw_ask_stream(fd, true);
+	struct iw_turn t;
+	int r;
 
-	if (!s || !iw_stream_verify(fd, s))
+	if (!iw_turn(&t, fd, IW_TURN_SOCKET))
 		return iw_real.getpeername(fd, a, len);
-	if (iw_tcp_eval(s, iw_path(s)->bits(s, fd, 0)) & IW_TCP_CLOSE) {
-		errno = ENOTCONN;
-		return -1;
-	}
-	return stream_getsockname(s, a, len, true);
+	r = t.s && iw_stream_verify(fd, t.s) ? stream_getpeername(t.s, fd, a, len) : iw_real.getpeername(fd, a, len);
+	iw_turn_end();
+	return r;
 }

@@ -14,15 +14,14 @@
 #include "daemon.h"
 #include "fdtab.h"
 #include "lib.h"
-#include "lookup.h"
 #include "opts.h"
 #include "opts_tcp.h"
 #include "path.h"
 #include "real.h"
 #include "stream.h"
 #include "sys.h"
-#include "tcp.h"
 #include "tcpstate.h"
+#include "turn.h"
 #include "user.h"
 
 enum how {
@@ -217,13 +216,32 @@ static int stream_get(struct iw_stream *s, int fd, int level, int name, void *va
 	}
 }
 
+/* Pages of the socket mapped into the program: no carrier has any, and nobody can ask afterwards. */
+static void asked_tcp(struct iw_candidate *c, int level, int name)
+{
+	if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE)
+		iw_candidate_flag(c, IW_CAND_OPTION);
+}
+
+static int turn_get(const struct iw_turn *t, int fd, int level, int name, void *val, socklen_t *len)
+{
+	if (t->s && iw_stream_verify(fd, t->s))
+		return stream_get(t->s, fd, level, name, val, len);
+	if (t->c)
+		asked_tcp(t->c, level, name);
+	return iw_real.getsockopt(fd, level, name, val, len);
+}
+
 IW_EXPORT int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 {
-	struct iw_stream *s = iw_ask_stream(fd, name == SO_ERROR || name == TCP_INFO);
+	struct iw_turn t;
+	int r;
 
-	if (!s || !iw_stream_verify(fd, s))
+	if (!iw_turn(&t, fd, IW_TURN_SOCKET))
 		return iw_real.getsockopt(fd, level, name, val, len);
-	return stream_get(s, fd, level, name, val, len);
+	r = turn_get(&t, fd, level, name, val, len);
+	iw_turn_end();
+	return r;
 }
 
 /* ---- set ---- */
@@ -395,49 +413,31 @@ static int stream_set(struct iw_stream *s, int fd, int level, int name, const vo
 	}
 }
 
-/* Options that only kernel TCP can give, set while the socket is still TCP: it stays TCP. Those of segments, see above. */
-static bool keeps_plain(int level, int name)
+static int turn_set(const struct iw_turn *t, int fd, int level, int name, const void *val, socklen_t len)
 {
-	const struct rule *r = rule_of(level, name);
+	int ret;
 
-	return r && r->set == REFUSED && name != SO_MARK;
-}
-
-/*
- * An accelerated client's octets do not come before the accept, so a registered listener must not wait for them. The daemon lifts
- * the option at registration; here it is set afterwards. The program gets its connections earlier than it asked, as it does
- * from TCP when a client is slow.
- */
-static void lift_defer_accept(int fd)
-{
-	static const int zero = 0;
-
-	if (iw_fd_kind(fd) == IW_FD_LISTENER && iw_daemon_up())
-		IW_SYS(setsockopt, fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &zero, sizeof(zero));
+	if (t->s && iw_stream_verify(fd, t->s))
+		return stream_set(t->s, fd, level, name, val, len);
+	ret = iw_real.setsockopt(fd, level, name, val, len);
+	if (!ret && t->c && level == SOL_SOCKET && name == SO_OOBINLINE && *(const int *)val)
+		iw_candidate_flag(t->c, IW_CAND_URGENT);
+	return ret;
 }
 
 IW_EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
-	struct iw_stream *s = iw_ask_stream(fd, false);
-	int ret;
+	struct iw_turn t;
+	int r;
 
-	if (s && iw_stream_verify(fd, s))
-		return stream_set(s, fd, level, name, val, len);
-	ret = iw_real.setsockopt(fd, level, name, val, len);
-	if (ret)
-		return ret;
-	if (level == IPPROTO_TCP && name == TCP_DEFER_ACCEPT)
-		lift_defer_accept(fd);
-	if (keeps_plain(level, name)) {
-		enum iw_fd_kind kind = iw_fd_kind(fd);
-
-		if (kind == IW_FD_TCP || kind == IW_FD_CONNECTING)
-			iw_tcp_plain(fd, name == TCP_FASTOPEN_CONNECT && level == IPPROTO_TCP ? IW_REASON_FASTOPEN : IW_REASON_OPTION);
-	}
-	return 0;
+	if (!iw_turn(&t, fd, IW_TURN_SOCKET))
+		return iw_real.setsockopt(fd, level, name, val, len);
+	r = turn_set(&t, fd, level, name, val, len);
+	iw_turn_end();
+	return r;
 }
 
-/* ---- before and at the switch ---- */
+/* ---- at the switch, and back ---- */
 
 static int ask(int fd, int level, int name)
 {
@@ -447,27 +447,51 @@ static int ask(int fd, int level, int name)
 	return IW_SYS(getsockopt, fd, level, name, &v, &l) < 0 ? 0 : v;
 }
 
+/* A filter, which the kernel tells the length of, or keeps to itself when it is not of the old kind. */
+static bool filtered(int tcp)
+{
+	socklen_t len = 0;
+	long r = IW_SYS(getsockopt, tcp, SOL_SOCKET, SO_GET_FILTER, NULL, &len);
+
+	return r < 0 ? r != -ENOPROTOOPT : len;
+}
+
+/* Peeking goes on where it ended last. */
+static bool peeks(int tcp)
+{
+	int v = -1;
+	socklen_t l = sizeof(v);
+
+	return IW_SYS(getsockopt, tcp, SOL_SOCKET, SO_PEEK_OFF, &v, &l) >= 0 && v >= 0;
+}
+
+/* What concerns segments, or the error queue, or a protocol in between: the application would not have it any more. */
+static bool needs_tcp(int tcp)
+{
+	char ulp[16];
+	socklen_t n = sizeof(ulp);
+
+	return ask(tcp, SOL_SOCKET, SO_ZEROCOPY) || ask(tcp, SOL_SOCKET, SO_TIMESTAMP) || ask(tcp, SOL_SOCKET, SO_TIMESTAMPNS) ||
+	       ask(tcp, SOL_SOCKET, SO_TIMESTAMPING) || ask(tcp, IPPROTO_TCP, TCP_INQ) || ask(tcp, IPPROTO_TCP, TCP_REPAIR) ||
+	       (IW_SYS(getsockopt, tcp, IPPROTO_TCP, TCP_ULP, ulp, &n) == 0 && n) || filtered(tcp) || peeks(tcp);
+}
+
 enum iw_reason iw_opts_read(int tcp, struct iw_opts *o)
 {
 	struct linger l = { 0, 0 };
-	socklen_t len = sizeof(l), n = 16;
+	socklen_t len = sizeof(l);
 	int lock = ask(tcp, SOL_SOCKET, SO_BUF_LOCK);
-	char ulp[16];
 
 	o->sndbuf = lock & SOCK_SNDBUF_LOCK ? ask(tcp, SOL_SOCKET, SO_SNDBUF) / 2 : 0;
 	o->rcvbuf = lock & SOCK_RCVBUF_LOCK ? ask(tcp, SOL_SOCKET, SO_RCVBUF) / 2 : 0;
 	o->lowat = ask(tcp, SOL_SOCKET, SO_RCVLOWAT);
 	o->notsent_lowat = ask(tcp, IPPROTO_TCP, TCP_NOTSENT_LOWAT);
-	o->bits = (ask(tcp, IPPROTO_TCP, TCP_NODELAY) ? IW_SOPT_NODELAY : 0) | (ask(tcp, IPPROTO_TCP, TCP_CORK) ? IW_SOPT_CORK : 0) |
-		  (ask(tcp, SOL_SOCKET, SO_OOBINLINE) ? IW_SOPT_OOBINLINE : 0);
+	o->bits = (ask(tcp, IPPROTO_TCP, TCP_NODELAY) ? IW_SOPT_NODELAY : 0) | (ask(tcp, IPPROTO_TCP, TCP_CORK) ? IW_SOPT_CORK : 0);
 	if (IW_SYS(getsockopt, tcp, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff && !l.l_linger)
 		o->bits |= IW_SOPT_LINGER0;
-	if (ask(tcp, SOL_SOCKET, SO_ZEROCOPY) || ask(tcp, SOL_SOCKET, SO_TIMESTAMP) || ask(tcp, SOL_SOCKET, SO_TIMESTAMPNS) ||
-	    ask(tcp, SOL_SOCKET, SO_TIMESTAMPING) || ask(tcp, IPPROTO_TCP, TCP_INQ))
-		return IW_REASON_OPTION;
-	if (IW_SYS(getsockopt, tcp, IPPROTO_TCP, TCP_ULP, ulp, &n) == 0 && n)
-		return IW_REASON_OPTION;
-	return IW_REASON_ACCELERATED;
+	if (ask(tcp, SOL_SOCKET, SO_OOBINLINE))
+		return IW_REASON_URGENT;
+	return needs_tcp(tcp) ? IW_REASON_OPTION : IW_REASON_ACCELERATED;
 }
 
 static void write_buffer(struct iw_page_end *me, int carrier, int name, int v, uint32_t bit)
@@ -479,7 +503,6 @@ static void write_buffer(struct iw_page_end *me, int carrier, int name, int v, u
 void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o)
 {
 	struct iw_page_end *me = iw_stream_end(s);
-	int one = 1;
 
 	atomic_fetch_or(&me->opts, o->bits);
 	write_buffer(me, carrier, SO_SNDBUF, o->sndbuf, IW_SOPT_SNDBUF);
@@ -490,8 +513,31 @@ void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o)
 		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_RCVLOWAT, &o->lowat, sizeof(o->lowat));
 		set_bit(me, IW_SOPT_RCVLOWAT, true);
 	}
-	if (o->bits & IW_SOPT_OOBINLINE)
-		IW_SYS(setsockopt, carrier, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
 	if (o->bits & IW_SOPT_LINGER0)
 		note_linger(s, true);
+}
+
+static void put(int fd, int level, int name, int v)
+{
+	IW_SYS(setsockopt, fd, level, name, &v, sizeof(v));
+}
+
+void iw_opts_back(struct iw_stream *s, int carrier, int tcp)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	uint32_t o = atomic_load(&me->opts);
+
+	put(tcp, IPPROTO_TCP, TCP_NODELAY, !!(o & IW_SOPT_NODELAY));
+	put(tcp, IPPROTO_TCP, TCP_CORK, !!(o & IW_SOPT_CORK));
+	if (o & IW_SOPT_NOQUICKACK)
+		put(tcp, IPPROTO_TCP, TCP_QUICKACK, 0);
+	put(tcp, SOL_SOCKET, SO_RCVLOWAT, o & IW_SOPT_RCVLOWAT ? ask(carrier, SOL_SOCKET, SO_RCVLOWAT) : 1);
+	if (o & IW_SOPT_LOWAT)
+		put(tcp, IPPROTO_TCP, TCP_NOTSENT_LOWAT, (int)atomic_load(&me->notsent_lowat));
+	if (o & IW_SOPT_SNDBUF)
+		put(tcp, SOL_SOCKET, SO_SNDBUF, ask(carrier, SOL_SOCKET, SO_SNDBUF) / 2);
+	if (o & IW_SOPT_RCVBUF)
+		put(tcp, SOL_SOCKET, SO_RCVBUF, ask(carrier, SOL_SOCKET, SO_RCVBUF) / 2);
+	if (o & IW_SOPT_OOBINLINE)
+		put(tcp, SOL_SOCKET, SO_OOBINLINE, 1);
 }

@@ -23,8 +23,8 @@
 
 /*
  * Options that live in a socket itself (buffers, linger, TCP_NODELAY, SO_RCVLOWAT, ...): read before the daemon uses the TCP socket,
- * written when the stream is there and the application does not have it yet. iw_opts_read returns 0, or the reason to stay plain: an
- * option that a stream could not honour. Some getsockopt; errno is kept.
+ * written when the stream is there and the application does not have it yet; and the other way when it gets its socket back.
+ * iw_opts_read returns 0, or the reason to stay plain: an option that a stream could not honour. Some getsockopt; errno is kept.
  */
 struct iw_opts {
 	uint32_t bits;	/* IW_SOPT_* */
@@ -32,6 +32,7 @@ struct iw_opts {
 };
 enum iw_reason iw_opts_read(int tcp, struct iw_opts *o);
 void iw_opts_write(struct iw_stream *s, int carrier, const struct iw_opts *o);
+void iw_opts_back(struct iw_stream *s, int carrier, int tcp);
 
 #pragma GCC visibility pop
 #endif

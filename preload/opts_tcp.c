@@ -22,7 +22,7 @@ static int ask_daemon(struct iw_stream *s, int fd, struct iw_ctl_opt *m, struct 
 	m->end = s->end;
 	m->error = 0;
 	m->pad = 0;
-	ret = iw_daemon_ask(m, -1, r, sizeof(*r), fds);
+	ret = iw_daemon_ask(m, -1, r, sizeof(*r), fds, 0);
 	if (ret)
 		return ret;
 	if (r->error == ENOTCONN)

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: MIT
-/*
- * poll and ppoll: a connect is settled before its completion is reported, and the bits of carriers become those of TCP. The waiting
- * itself is the kernel's.
- */
+/* poll and ppoll: the bits of carriers become those of TCP. The waiting itself is the kernel's. */
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <time.h>
 
-#include "connecting.h"
 #include "deadline.h"
 #include "fdtab.h"
 #include "kick.h"
 #include "lib.h"
-#include "listener.h"
 #include "opts.h"
 #include "path.h"
 #include "poll.h"
@@ -22,6 +17,7 @@
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
+#include "turn.h"
 #include "user.h"
 
 void __chk_fail(void) __attribute__((noreturn));
@@ -35,12 +31,6 @@ struct call {
 	const sigset_t *mask;
 	bool with_mask;
 };
-
-static inline bool idle(void)
-{
-	iw_waiting();
-	return !atomic_load_explicit(&iw_connecting, memory_order_relaxed) && !atomic_load_explicit(&iw_streams, memory_order_relaxed);
-}
 
 static int wait_once(const struct call *c, struct pollfd *p, nfds_t n)
 {
@@ -104,18 +94,10 @@ static bool below_lowat(struct iw_stream *s, int fd, short bits)
 static void correct(struct pollfd *p, bool *mute)
 {
 	const short asked = p->events | POLLERR | POLLHUP | POLLNVAL;
-	enum iw_fd_kind kind = iw_fd_kind(p->fd);
-	bool fresh = false;
-	struct iw_stream *s;
+	struct iw_stream *s = iw_stream_of(p->fd);
 
-	if (kind == IW_FD_CONNECTING) {
-		kind = iw_connecting_settle(p->fd);
-		fresh = kind == IW_FD_STREAM;
-	}
-	if (kind != IW_FD_STREAM || !(s = iw_stream_of(p->fd)))
+	if (!s)
 		return;
-	if (fresh)
-		p->revents = iw_path(s)->bits(s, p->fd, p->events);
 	*mute = p->revents != 0;
 	p->revents = (short)(iw_stream_fix_events(s, p->fd, p->revents) & asked);
 	if (below_lowat(s, p->fd, p->revents))
@@ -138,16 +120,6 @@ static int correct_all(const struct call *c, bool *muted)
 		*muted |= mute;
 	}
 	return found;
-}
-
-static void begin(const struct call *c, struct iw_sleepers *z)
-{
-	iw_sleepers_init(z);
-	if (!atomic_load(&iw_connecting))
-		return;
-	for (nfds_t i = 0; i < c->n; i++)
-		if (iw_fd_kind(c->p[i].fd) == IW_FD_CONNECTING)
-			iw_sleepers_add(z, c->p[i].fd);
 }
 
 static void drain(int ep)
@@ -210,11 +182,7 @@ static int wait_edges(const struct call *c, struct pollfd *v)
 	for (nfds_t i = 0; i < c->n; i++)
 		found += look(&v[i], &c->p[i]);
 	while (!found) {
-		struct iw_sleepers z;
-
-		begin(c, &z);
 		rc = wait_once(c, v, c->n + 1);
-		iw_sleepers_end(&z);
 		if (rc <= 0)
 			return rc;
 		if (v[c->n].revents)
@@ -289,13 +257,10 @@ static int wait_room(const struct call *c, bool now)
 static int poll_streams(const struct call *c)
 {
 	for (;;) {
-		struct iw_sleepers z;
 		bool muted = false, now;
 		int rc, found;
 
-		begin(c, &z);
 		rc = may_be_shut(c, &now) && (now || iw_kick_may()) ? wait_room(c, now) : wait_once(c, c->p, c->n);
-		iw_sleepers_end(&z);
 		if (rc <= 0 && rc != WOKEN)
 			return rc;
 		found = correct_all(c, &muted);
@@ -319,23 +284,48 @@ static bool unreadable(const struct pollfd *p, nfds_t n)
 	return n > IW_FD_MAX || !iw_user_readable(p, n * sizeof(*p));
 }
 
-static int do_poll(struct pollfd *p, nfds_t n, int ms)
+/* Inside a turn, which the streams among them stay in. */
+static int poll_turn(struct pollfd *p, nfds_t n, int ms)
 {
 	struct call c = { .p = p, .n = n };
 
-	if (idle() || unreadable(p, n))
+	if (!atomic_load_explicit(&iw_streams, memory_order_relaxed) || unreadable(p, n))
 		return iw_real.poll(p, n, ms);
 	iw_deadline_ms(&c.d, ms);
 	return poll_streams(&c);
 }
 
-static int do_ppoll(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *mask)
+static inline int do_poll(struct pollfd *p, nfds_t n, int ms)
+{
+	int rc;
+
+	if (!atomic_load_explicit(&iw_movable, memory_order_relaxed))
+		return iw_real.poll(p, n, ms);
+	iw_turn_poll(p, n);
+	rc = poll_turn(p, n, ms);
+	iw_turn_end();
+	return rc;
+}
+
+static int ppoll_turn(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *mask)
 {
 	struct call c = { .p = p, .n = n, .mask = mask, .with_mask = true };
 
-	if (idle() || unreadable(p, n) || !iw_deadline_ts(&c.d, t))
+	if (!atomic_load_explicit(&iw_streams, memory_order_relaxed) || unreadable(p, n) || !iw_deadline_ts(&c.d, t))
 		return iw_real.ppoll(p, n, t, mask);
 	return poll_streams(&c);
+}
+
+static inline int do_ppoll(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *mask)
+{
+	int rc;
+
+	if (!atomic_load_explicit(&iw_movable, memory_order_relaxed))
+		return iw_real.ppoll(p, n, t, mask);
+	iw_turn_poll(p, n);
+	rc = ppoll_turn(p, n, t, mask);
+	iw_turn_end();
+	return rc;
 }
 
 IW_EXPORT int poll(struct pollfd *p, nfds_t n, int ms)

@@ -74,6 +74,35 @@ static int raw_ioctl(int fd, unsigned long r, ...)
 	return (int)iw_ret(IW_SYS(ioctl, fd, r, arg));
 }
 
+/* A child with a stack of its own is nothing that a system call makes alone. */
+static int raw_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	return (int)iw_ret(-ENOSYS);
+}
+
+/* Nothing that libc builds out of several calls works before it is found. */
+static IW_SPAWN(raw_spawn)
+{
+	return ENOSYS;
+}
+
+static int raw_adddup2(posix_spawn_file_actions_t *a, int fd, int to)
+{
+	return ENOSYS;
+}
+
+static FILE *raw_popen(const char *command, const char *mode)
+{
+	errno = ENOSYS;
+	return NULL;
+}
+
+static void raw_exit(int status)
+{
+	for (;;)
+		IW_SYS(exit_group, status);
+}
+
 #define X(ret, name, params, args, raw) \
 	static ret raw_call_##name params { return (ret)iw_ret(raw); }
 IW_REALS(X)
@@ -86,6 +115,12 @@ struct iw_real iw_real = {
 	.fcntl = raw_fcntl,
 	.fcntl64 = raw_fcntl,
 	.ioctl = raw_ioctl,
+	.clone = raw_clone,
+	.posix_spawn = raw_spawn,
+	.posix_spawnp = raw_spawn,
+	.posix_spawn_file_actions_adddup2 = raw_adddup2,
+	.popen = raw_popen,
+	._exit = raw_exit,
 };
 
 static _Atomic int state;	/* 0 nothing yet, 1 somebody is at it, 2 done */
@@ -103,5 +138,11 @@ void iw_real_init(void)
 	IW_FIND(fcntl);
 	IW_FIND(fcntl64);
 	IW_FIND(ioctl);
+	IW_FIND(clone);
+	IW_FIND(posix_spawn);
+	IW_FIND(posix_spawnp);
+	IW_FIND(posix_spawn_file_actions_adddup2);
+	IW_FIND(popen);
+	IW_FIND(_exit);
 	atomic_store_explicit(&state, 2, memory_order_release);
 }

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -71,7 +72,20 @@ X(int, dup, (int fd), (fd), IW_SYS(dup, fd)) \
 X(int, dup2, (int o, int n), (o, n), o == n ? (IW_SYS(fcntl, o, F_GETFD) < 0 ? -EBADF : n) : IW_SYS(dup3, o, n, 0)) \
 X(int, dup3, (int o, int n, int f), (o, n, f), IW_SYS(dup3, o, n, f)) \
 X(int, close_range, (unsigned int a, unsigned int b, int f), (a, b, f), IW_SYS(close_range, a, b, f)) \
+X(int, unshare, (int f), (f), IW_SYS(unshare, f)) \
+X(pid_t, fork, (void), (), IW_SYS(clone, SIGCHLD, 0, 0, 0, 0)) \
+X(pid_t, _Fork, (void), (), IW_SYS(clone, SIGCHLD, 0, 0, 0, 0)) \
+X(int, system, (const char *c), (c), -ENOSYS) \
+X(int, execve, (const char *p, char *const a[], char *const e[]), (p, a, e), IW_SYS(execve, p, a, e)) \
+X(int, execv, (const char *p, char *const a[]), (p, a), IW_SYS(execve, p, a, environ)) \
+X(int, execvp, (const char *p, char *const a[]), (p, a), -ENOSYS) \
+X(int, execvpe, (const char *p, char *const a[], char *const e[]), (p, a, e), -ENOSYS) \
+X(int, execveat, (int d, const char *p, char *const a[], char *const e[], int f), (d, p, a, e, f), IW_SYS(execveat, d, p, a, e, f)) \
+X(int, fexecve, (int fd, char *const a[], char *const e[]), (fd, a, e), IW_SYS(execveat, fd, "", a, e, AT_EMPTY_PATH)) \
 X(int, fclose, (FILE *f), (f), -EIO)
+
+#define IW_SPAWN(name) int name(pid_t *pid, const char *file, const posix_spawn_file_actions_t *a, const posix_spawnattr_t *t, \
+				char *const argv[], char *const envp[])
 
 struct iw_real {
 #define X(ret, name, params, args, raw) ret (*name) params;
@@ -80,6 +94,12 @@ struct iw_real {
 	int (*fcntl)(int fd, int cmd, ...);
 	int (*fcntl64)(int fd, int cmd, ...);
 	int (*ioctl)(int fd, unsigned long request, ...);
+	int (*clone)(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+	IW_SPAWN((*posix_spawn));
+	IW_SPAWN((*posix_spawnp));
+	int (*posix_spawn_file_actions_adddup2)(posix_spawn_file_actions_t *a, int fd, int to);
+	FILE *(*popen)(const char *command, const char *mode);
+	void (*_exit)(int status);
 };
 
 /* Hot: a table of pointers, never written after initialisation. */

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
 /* Descriptors that leave by SCM_RIGHTS: somebody else holds them too from now on. */
 #include <string.h>
+#include <sys/single_threaded.h>
 
-#include "proto/reason.h"
-#include "connecting.h"
 #include "fdtab.h"
 #include "lib.h"
 #include "scm.h"
-#include "stream.h"
-#include "tcp.h"
+#include "turn.h"
 #include "user.h"
 
-static void passed_on(int fd)
+void iw_fd_passed_on(int fd)
 {
-	struct iw_stream *s;
+	struct iw_turn t;
 
-	if (iw_connecting_settle(fd) == IW_FD_CONNECTING || iw_fd_kind(fd) == IW_FD_TCP)
-		iw_tcp_plain(fd, IW_REASON_FD_SHARED);
-	s = iw_stream_of(fd);
-	if (s)
-		s->serial = UINT32_MAX;	/* our close is not the last one */
+	if (!iw_turn(&t, fd, IW_TURN_ASK))
+		return;
+	if (t.s)
+		atomic_store(&t.s->passed, 1);
+	else
+		iw_candidate_flag(t.c, IW_CAND_PASSED);
+	iw_turn_end();
 }
 
 /* h: a header whose control messages can be read. */
@@ -37,7 +37,7 @@ static void look(struct msghdr *h)
 			int fd;
 
 			memcpy(&fd, p + i * sizeof(fd), sizeof(fd));
-			passed_on(fd);
+			iw_fd_passed_on(fd);
 		}
 	}
 }
@@ -46,7 +46,7 @@ void iw_rights_leaving(const struct msghdr *m)
 {
 	struct msghdr h;
 
-	if (iw_likely(!atomic_load_explicit(&iw_connecting, memory_order_relaxed)))
+	if (iw_likely(__libc_single_threaded || !atomic_load_explicit(&iw_movable, memory_order_relaxed)))
 		return;
 	if (!iw_copy_in(&h, m, sizeof(h)) && h.msg_controllen && iw_user_readable(h.msg_control, h.msg_controllen))
 		look(&h);
@@ -56,7 +56,7 @@ void iw_rights_left(const struct msghdr *m)
 {
 	struct msghdr h;
 
-	if (iw_likely(!m->msg_controllen || !m->msg_control))
+	if (iw_likely(!m->msg_controllen || !m->msg_control || !atomic_load_explicit(&iw_movable, memory_order_relaxed)))
 		return;
 	h = *m;
 	look(&h);

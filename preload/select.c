@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* select and pselect: by poll, when streams or connects under way are among the fds. */
+/* select and pselect: by poll, when streams are among the fds. */
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/select.h>
 
-#include "connecting.h"
 #include "deadline.h"
 #include "fdtab.h"
 #include "lib.h"
-#include "listener.h"
 #include "poll.h"
 #include "real.h"
 #include "sys.h"
+#include "turn.h"
 #include "user.h"
 
 #define SOME 256u	/* entries for which no memory is asked */
@@ -43,9 +42,7 @@ static bool ours(const struct sets *v)
 {
 	for (size_t i = 0; i < v->words; i++)
 		for (uint64_t bits = any(v, i); bits; bits &= bits - 1) {
-			enum iw_fd_kind kind = iw_fd_kind((int)(i * 64) + __builtin_ctzll(bits));
-
-			if (kind == IW_FD_STREAM || kind == IW_FD_CONNECTING)
+			if (iw_fd_kind((int)(i * 64) + __builtin_ctzll(bits)) == IW_FD_STREAM)
 				return true;
 		}
 	return false;
@@ -54,8 +51,7 @@ static bool ours(const struct sets *v)
 /* false: the original it is, which also says of bad memory what there is to be said. */
 static bool take(struct sets *v, int n, fd_set *r, fd_set *w, fd_set *e)
 {
-	iw_waiting();
-	if (!atomic_load_explicit(&iw_connecting, memory_order_relaxed) && !atomic_load_explicit(&iw_streams, memory_order_relaxed))
+	if (!atomic_load_explicit(&iw_streams, memory_order_relaxed))
 		return false;
 	if (n <= 0 || n > IW_FD_MAX)
 		return false;
@@ -169,7 +165,7 @@ static int by_poll(const struct sets *v, const struct iw_deadline *d, const sigs
 	return rc;
 }
 
-IW_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
+static int select_turn(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 {
 	struct timespec ts = { 0, 0 };
 	struct iw_deadline d;
@@ -190,7 +186,19 @@ IW_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 	return rc;
 }
 
-IW_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *mask)
+IW_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
+{
+	int rc;
+
+	if (!atomic_load_explicit(&iw_movable, memory_order_relaxed))
+		return iw_real.select(n, r, w, e, t);
+	iw_turn_select(n, r, w, e);
+	rc = select_turn(n, r, w, e, t);
+	iw_turn_end();
+	return rc;
+}
+
+static int pselect_turn(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *mask)
 {
 	struct timespec ts;
 	struct iw_deadline d;
@@ -199,4 +207,16 @@ IW_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct times
 	if (!take(&v, n, r, w, e) || (t && iw_copy_in(&ts, t, sizeof(ts))) || !iw_deadline_ts(&d, t ? &ts : NULL))
 		return iw_real.pselect(n, r, w, e, t, mask);
 	return by_poll(&v, &d, mask, true);
+}
+
+IW_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *mask)
+{
+	int rc;
+
+	if (!atomic_load_explicit(&iw_movable, memory_order_relaxed))
+		return iw_real.pselect(n, r, w, e, t, mask);
+	iw_turn_select(n, r, w, e);
+	rc = pselect_turn(n, r, w, e, t, mask);
+	iw_turn_end();
+	return rc;
 }

@@ -5,11 +5,11 @@
 #include "epoll.h"
 #include "kick.h"
 #include "lib.h"
-#include "lookup.h"
 #include "path.h"
 #include "real.h"
 #include "stream.h"
 #include "tcpstate.h"
+#include "turn.h"
 
 /*
  * SHUT_RD is the carrier's own too, so that blocked readers and every kind of waiter wake up as on TCP. A unix socket then refuses
@@ -46,7 +46,12 @@ static int stream_shutdown(struct iw_stream *s, int fd, int how)
 
 IW_EXPORT int shutdown(int fd, int how)
 {
-	struct iw_stream *s = iw_ask_stream(fd, true);
+	struct iw_turn t;
+	int r;
 
-	return s ? stream_shutdown(s, fd, how) : iw_real.shutdown(fd, how);
+	if (!iw_turn(&t, fd, IW_TURN_SOCKET))
+		return iw_real.shutdown(fd, how);
+	r = t.s ? stream_shutdown(t.s, fd, how) : iw_real.shutdown(fd, how);
+	iw_turn_end();
+	return r;
 }

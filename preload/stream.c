@@ -10,10 +10,10 @@
 
 #include "proto/ctlmsg.h"
 #include "proto/page.h"
-#include "connect.h"
 #include "daemon.h"
 #include "epoll.h"
 #include "fdtab.h"
+#include "holders.h"
 #include "kinds.h"
 #include "lock.h"
 #include "opts.h"
@@ -83,17 +83,12 @@ static int slot_get(void)
 	return idx;
 }
 
-static void slot_put_locked(uint32_t idx)
-{
-	*next_of(idx) = free_head;
-	free_head = idx + 1;
-}
-
 static void slot_put(uint32_t idx)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 
-	slot_put_locked(idx);
+	*next_of(idx) = free_head;
+	free_head = idx + 1;
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
@@ -144,7 +139,6 @@ struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int 
 	s->peer = m->peer;
 	s->stream_id = m->stream_id;
 	s->conn_id = conn_id;
-	s->serial = atomic_load(&iw_forks);
 	s->ino = iw_fd_ino(carrier);
 	atomic_store(&s->ctl_gen, iw_daemon_gen());
 	atomic_store(&s->refs, 1);
@@ -158,15 +152,20 @@ void iw_stream_get(struct iw_stream *s)
 	atomic_fetch_add(&s->refs, 1);
 }
 
+bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n)
+{
+	return s->holder && !atomic_load(&s->passed) && iw_holders_alone(s->holder, fds, n);
+}
+
 /*
- * The last descriptor of this process goes. Only when no fork can have given the stream to somebody else is it the end of
- * the stream for a LOCAL peer; otherwise the kernel tells when the last holder closes.
+ * The last descriptor of this process goes. Only when nobody else can have the stream is it the end of it for a LOCAL peer; otherwise the
+ * kernel tells when the last holder closes.
  */
 static void mark_closed(struct iw_stream *s)
 {
 	struct iw_page_end *peer = &s->page->end[!s->end];
 
-	if (!iw_stream_local(s) || s->serial != atomic_load(&iw_forks))
+	if (!iw_stream_local(s) || !iw_stream_alone(s, NULL, 0))
 		return;
 	if (atomic_load(&s->sopt) & IW_SOPT_LINGER0) {
 		atomic_store(&peer->close_errno, ECONNRESET);
@@ -180,14 +179,6 @@ static void page_clear(uint32_t idx)
 	map(slot_page(idx), IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1);
 }
 
-void iw_stream_put_locked(struct iw_stream *s)
-{
-	if (atomic_fetch_sub(&s->refs, 1) != 1)
-		return;
-	page_clear(slot_of(s));
-	slot_put_locked(slot_of(s));
-}
-
 void iw_stream_put(struct iw_stream *s, bool closing)
 {
 	uint32_t idx;
@@ -199,6 +190,8 @@ void iw_stream_put(struct iw_stream *s, bool closing)
 		if (s->ctl_gen == iw_daemon_gen())
 			iw_daemon_tell_id(IW_CTL_CLOSED, s->conn_id, 0, -1);
 	}
+	if (s->holder)
+		iw_holders_put(s->holder);
 	idx = slot_of(s);
 	page_clear(idx);
 	slot_put(idx);
@@ -231,7 +224,7 @@ int iw_stream_own(struct iw_stream *s, int fd)
 	m.conn_id = s->conn_id;
 	m.fd = fd;
 	m.pad = 0;
-	ret = iw_daemon_ask(&m, fd, &r, sizeof(r), fds);
+	ret = iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0);
 	if (ret)
 		return ret;
 	iw_daemon_fds_close(fds);
@@ -243,8 +236,12 @@ int iw_stream_own(struct iw_stream *s, int fd)
 
 static void forget(int fd, uint32_t w)
 {
+	struct iw_stream *s = iw_stream_at(iw_word_val(w));
+
 	iw_reg_forget(fd);
-	iw_stream_put(iw_stream_at(iw_word_val(w)), true);
+	if (atomic_load(&s->refs) > 1)
+		iw_holders_settle(s->holder, fd, false);
+	iw_stream_put(s, true);
 }
 
 static uint32_t dup_stream(int fd, uint32_t w)
@@ -256,5 +253,4 @@ static uint32_t dup_stream(int fd, uint32_t w)
 const struct iw_kind_ops iw_stream_ops = {
 	.forget = forget,
 	.dup = dup_stream,
-	.connect = iw_connect_stream,
 };

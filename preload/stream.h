@@ -28,8 +28,11 @@ struct iw_stream {
 	uint64_t stream_id, conn_id;
 	_Atomic uint64_t tx_put;	/* octets this process wrote (threads may lose some): bounds SIOCOUTQ */
 	_Atomic uint32_t sopt;		/* options kept by the library, see opts.h */
-	_Atomic uint32_t connect_told;	/* 0: a second connect() after a non-blocking one still returns 0, then EISCONN */
-	uint32_t serial;		/* fork count when it was made: older than iw_forks means that others may hold it too */
+	uint32_t holder;		/* index of its holders, and of the candidate it was; 0: handed in, whoever did may have it too */
+	_Atomic uint32_t passed;	/* by SCM_RIGHTS: our close is not the last one */
+	bool client;			/* it was made by socket() */
+	_Atomic uint8_t back_tries;	/* times in vain that it was asked to be given back, and calls until the next; threads may lose some */
+	_Atomic uint32_t back_rest;
 	uint64_t ino;			/* st_ino of the carrier, to recognise an fd that was closed behind our back */
 	_Atomic uint64_t ctl_gen;	/* control connection that knows this stream as ours; see iw_stream_own() */
 };
@@ -51,7 +54,7 @@ static inline bool iw_stream_local(struct iw_stream *s)
 
 	if (!(flags & IW_PAGE_NEAR) || flags & IW_PAGE_LOCAL)
 		return flags & IW_PAGE_LOCAL;
-	if (!(s->page->flags & IW_PAGE_LOCAL))
+	if (atomic_load(&s->page->end[1].hand) != IW_HAND_TAKEN)
 		return false;
 	atomic_fetch_or(&s->flags, IW_PAGE_LOCAL);
 	return true;
@@ -78,7 +81,8 @@ static inline struct iw_page_end *iw_stream_other(struct iw_stream *s)
 struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int carrier, uint64_t conn_id);
 void iw_stream_get(struct iw_stream *s);
 void iw_stream_put(struct iw_stream *s, bool closing);	/* closing: the last one tells the daemon and marks a reset */
-void iw_stream_put_locked(struct iw_stream *s);	/* never used: nothing is told */
+/* No other process can have it; see iw_holders_alone(). */
+bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n);
 uint32_t iw_stream_word(const struct iw_stream *s);
 
 #define IW_STREAMS_CHUNK 1024u	/* streams per chunk */

@@ -32,12 +32,9 @@ void iw_flags_write(int fd, const struct iw_flags *f)
 		IW_SYS(fcntl, fd, F_SETOWN_EX, &f->own);
 	if (f->sig > 0)
 		IW_SYS(fcntl, fd, F_SETSIG, f->sig);
-	if (f->fl)
-		IW_SYS(fcntl, fd, F_SETFL, f->fl);
-	if (f->rcv.tv_sec || f->rcv.tv_usec)
-		IW_SYS(setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &f->rcv, sizeof(f->rcv));
-	if (f->snd.tv_sec || f->snd.tv_usec)
-		IW_SYS(setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &f->snd, sizeof(f->snd));
+	IW_SYS(fcntl, fd, F_SETFL, f->fl);
+	IW_SYS(setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &f->rcv, sizeof(f->rcv));
+	IW_SYS(setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &f->snd, sizeof(f->snd));
 }
 
 int iw_swap(int fd, int carrier)
@@ -56,6 +53,6 @@ int iw_swap(int fd, int carrier)
 	if (r)
 		return (int)r;
 	r = IW_SYS(dup3, carrier, fd, fdflags & FD_CLOEXEC ? O_CLOEXEC : 0);
-	iw_reg_attach(fd);
+	iw_reg_attach(fd, r >= 0);
 	return r < 0 ? (int)r : 0;
 }

@@ -16,25 +16,22 @@ static const struct ctl_type {
 	uint8_t nfds;			/* with result 0, where there is a result */
 } types[] = {
 	[IW_CTL_HELLO] = { "HELLO", sizeof(struct iw_ctl_hello), 0, 0 },
-	[IW_CTL_PREPARE] = { "PREPARE", sizeof(struct iw_ctl_prepare), 0, 0 },
-	[IW_CTL_OFFER] = { "OFFER", sizeof(struct iw_ctl_conn), 0, 1 },
-	[IW_CTL_COMMIT] = { "COMMIT", sizeof(struct iw_ctl_id), 0, 0 },
-	[IW_CTL_ABANDON] = { "ABANDON", sizeof(struct iw_ctl_id), 0, 0 },
-	[IW_CTL_LISTEN] = { "LISTEN", sizeof(struct iw_ctl_fdmsg), 0, 1 },
-	[IW_CTL_UNLISTEN] = { "UNLISTEN", sizeof(struct iw_ctl_id), 0, 0 },
-	[IW_CTL_CLAIM] = { "CLAIM", sizeof(struct iw_ctl_conn), 0, 1 },
+	[IW_CTL_PROPOSE] = { "PROPOSE", sizeof(struct iw_ctl_propose), 0, 0 },
 	[IW_CTL_PLAIN] = { "PLAIN", sizeof(struct iw_ctl_conn), 0, 0 },
 	[IW_CTL_CLOSED] = { "CLOSED", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_SWITCH] = { "SWITCH", sizeof(struct iw_ctl_id), 0, 1 },
+	[IW_CTL_SWITCHED] = { "SWITCHED", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_ABANDON] = { "ABANDON", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_BACK] = { "BACK", sizeof(struct iw_ctl_id), 0, 0 },
 	[IW_CTL_OPEN] = { "OPEN", sizeof(struct iw_ctl_fdmsg), 0, 1 },
 	[IW_CTL_GETSOCKOPT] = { "GETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
 	[IW_CTL_SETSOCKOPT] = { "SETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
 	[IW_CTL_SYNC] = { "SYNC", sizeof(struct iw_ctl_hdr), 0, 0 },
-	[IW_CTL_INTENT] = { "INTENT", sizeof(struct iw_ctl_id), 0, 0 },
-	[IW_CTL_INTENT_END] = { "INTENT_END", sizeof(struct iw_ctl_id), 0, 0 },
 	[IW_CTL_HELLO_ACK] = { "HELLO_ACK", sizeof(struct iw_ctl_hello_ack), TO_LIB, 2 },
 	[IW_CTL_ACK] = { "ACK", sizeof(struct iw_ctl_ack), TO_LIB, 0 },
 	[IW_CTL_STREAM] = { "STREAM", sizeof(struct iw_ctl_stream), TO_LIB, 2 },
 	[IW_CTL_OPT] = { "OPT", sizeof(struct iw_ctl_opt), TO_LIB, 0 },
+	[IW_CTL_TCP] = { "TCP", sizeof(struct iw_ctl_tcp), TO_LIB, 1 },
 };
 
 static const struct ctl_type *find(unsigned int type)
@@ -87,12 +84,17 @@ static int check_name(const struct iw_addr *a)
 	return memcmp(a, &none, sizeof(none)) ? check_addr(a) : 0;
 }
 
-static int check_conn(const struct iw_ctl_conn *m)
+static int check_propose(const struct iw_ctl_propose *m)
 {
-	if (m->flags & ~(IW_CONN_CLIENT | IW_CONN_ESTABLISHED))
+	if (!m->conn_id || m->slot >= IW_GO_SLOTS || m->flags & ~IW_CONN_CLIENT || !m->local.port || !m->peer.port)
 		return -EPROTO;
-	if (m->h.type != IW_CTL_PLAIN)
-		return m->reason ? -EPROTO : 0;
+	return check_addr(&m->local) || check_addr(&m->peer) ? -EPROTO : 0;
+}
+
+static int check_plain(const struct iw_ctl_conn *m)
+{
+	if (!m->conn_id || m->flags & ~(IW_CONN_CLIENT | IW_CONN_FOR_NOW))
+		return -EPROTO;
 	if (m->reason == IW_REASON_ACCELERATED || m->reason > IW_REASON_OTHER)
 		return -EPROTO;
 	return check_name(&m->local) || check_name(&m->peer) ? -EPROTO : 0;
@@ -134,17 +136,12 @@ static int check_body(const void *msg)
 	switch (h->type) {
 	case IW_CTL_HELLO:
 		return memchr(((const struct iw_ctl_hello *)msg)->program, 0, 64) ? 0 : -EPROTO;
-	case IW_CTL_PREPARE:
-		return check_addr(&((const struct iw_ctl_prepare *)msg)->dst);
-	case IW_CTL_OFFER:
-	case IW_CTL_CLAIM:
+	case IW_CTL_PROPOSE:
+		return check_propose(msg);
 	case IW_CTL_PLAIN:
-		return check_conn(msg);
+		return check_plain(msg);
 	case IW_CTL_ABANDON:
 		return ((const struct iw_ctl_id *)msg)->reason <= IW_REASON_OTHER ? 0 : -EPROTO;
-	case IW_CTL_INTENT:
-	case IW_CTL_INTENT_END:
-		return ((const struct iw_ctl_id *)msg)->id < IW_INTENTS ? 0 : -EPROTO;
 	case IW_CTL_GETSOCKOPT:
 	case IW_CTL_SETSOCKOPT:
 	case IW_CTL_OPT:
@@ -158,7 +155,9 @@ static int check_body(const void *msg)
 		return check_result(((const struct iw_ctl_ack *)msg)->result, ((const struct iw_ctl_ack *)msg)->reason);
 	case IW_CTL_STREAM:
 		return check_stream(msg);
-	default:	/* COMMIT, LISTEN, UNLISTEN, CLOSED, OPEN: any value can be meant */
+	case IW_CTL_TCP:
+		return check_result(((const struct iw_ctl_tcp *)msg)->result, ((const struct iw_ctl_tcp *)msg)->reason);
+	default:	/* CLOSED, SWITCH, SWITCHED, BACK, OPEN: any value can be meant */
 		return 0;
 	}
 }
@@ -175,6 +174,8 @@ static int fds_ok(const struct ctl_type *t, const void *msg, unsigned int n)
 		if (((const struct iw_ctl_stream *)msg)->result)
 			return n == 0;
 		return n == 1 || n == t->nfds;
+	case IW_CTL_TCP:
+		return n == (((const struct iw_ctl_tcp *)msg)->result ? 0 : t->nfds);
 	default:
 		return n == t->nfds;
 	}

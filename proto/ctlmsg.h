@@ -4,8 +4,9 @@
  * One message per packet, host byte order (both ends are the same machine), fixed size per type. A request with a
  * reply carries a seq that the reply repeats; several may be outstanding.
  *
- * A STREAM with fds is followed by an ACK with the same seq, its id the stream: by then the daemon has closed its copies of
- * them (and of the socket of the request), so that a close by the application is the last one. The reply is complete with it.
+ * STREAM with fds is followed by an ACK with the same seq, its id the stream: by then the daemon has closed its copies of them, so that a
+ * close by the application is the last one. The reply is complete with it. Of the socket that comes with TCP the daemon keeps its copy until
+ * SWITCHED. Who has taken what was offered stands in the page (enum iw_hand), should SWITCHED or ABANDON not arrive.
  *
  * The daemon trusts no field: sizes, enums and fds are checked by iw_ctl_check(); a bad message closes that client only.
  */
@@ -17,33 +18,32 @@
 #include "page.h"
 
 #define IW_CTL_MAGIC	0x49574331u	/* "IWC1" */
-#define IW_CTL_VERSION	3
+#define IW_CTL_VERSION	4
 #define IW_CTL_MAX	512u		/* octets of the longest message */
 #define IW_CTL_SOCK	"ctl.sock"
 
 enum iw_ctl_type {
 	/* library to daemon; (fds passed with it) -> reply (fds) */
 	IW_CTL_HELLO = 1,	/* first message -> HELLO_ACK (process page memfd, peers page memfd) */
-	IW_CTL_PREPARE,		/* before connect() to an UNKNOWN address; no fd -> ACK: result 0 go on, else plain with reason */
-	IW_CTL_OFFER,		/* (TCP socket) -> STREAM (carrier, segment) or STREAM with result 1 = plain, reason */
-	IW_CTL_COMMIT,		/* the fd was swapped; from now on the daemon answers claims. No reply */
-	IW_CTL_ABANDON,		/* an offer will not be used: connect failed, or fd shared, ... No reply */
-	IW_CTL_LISTEN,		/* (listening socket) -> ACK: result 0 registered, else reason */
-	IW_CTL_UNLISTEN,	/* closed; id = cookie of the listener. No reply */
-	IW_CTL_CLAIM,		/* (accepted TCP socket) -> STREAM as for OFFER */
-	IW_CTL_PLAIN,		/* a connection stays plain TCP by the library's decision: for iwctl. No reply */
+	IW_CTL_PROPOSE,		/* a candidate has shown that it is worth it. Proves nothing. GO is said in the process page. No reply */
+	IW_CTL_PLAIN,		/* a connection stays plain TCP, or a proposed one cannot be switched (now), with the reason. No reply */
 	IW_CTL_CLOSED,		/* the process closed its last fd of conn_id. No reply */
+	IW_CTL_SWITCH,		/* (TCP socket) of a proposal -> STREAM (carrier, segment), or STREAM with result 1: not now, or plain; reason */
+	IW_CTL_SWITCHED,	/* what came with STREAM is the application's fd -> ACK: what was unread in the TCP socket lies in it; what came
+				 * with TCP is -> ACK: it is the only one */
+	IW_CTL_ABANDON,		/* what was offered will not be used: the application keeps what it has. No reply */
+	IW_CTL_BACK,		/* a relayed stream that is dry -> TCP (TCP socket), or TCP with result 1: not now. Its connection is proposed
+				 * as before, by the same conn_id and slot; GO comes again when it is time */
 	IW_CTL_OPEN,		/* (carrier) a carrier without known stream -> STREAM (segment) */
 	IW_CTL_GETSOCKOPT,	/* -> OPT */
 	IW_CTL_SETSOCKOPT,	/* -> OPT */
 	IW_CTL_SYNC,		/* -> ACK: everything said before on this connection has been done */
-	IW_CTL_INTENT,		/* id = bucket: an intent was raised that the daemon would not look at -> ACK: connect() may begin */
-	IW_CTL_INTENT_END,	/* id = bucket: its count fell to 0, which the daemon waits for. No reply */
 	/* daemon to library */
 	IW_CTL_HELLO_ACK = 64,
 	IW_CTL_ACK,
 	IW_CTL_STREAM,
 	IW_CTL_OPT,
+	IW_CTL_TCP,
 };
 
 struct iw_ctl_hdr {
@@ -65,33 +65,46 @@ struct iw_ctl_hello_ack {
 	uint32_t answer_ms;	/* the longest an answer takes (default 20); a library waits this long + 1 s before it drops the connection */
 };
 
-/* conn_id is chosen by the library, unique within its process; it names the connection in CLOSED. */
-struct iw_ctl_prepare {
-	struct iw_ctl_hdr h;
-	struct iw_addr dst;
-};
-
-struct iw_ctl_conn {		/* OFFER, CLAIM, PLAIN */
+/*
+ * conn_id is chosen by the library, unique within its process, never 0; it names the connection until CLOSED. slot: where GO for it is
+ * said (iw_proc.go), the library's for as long as the connection is proposed.
+ */
+struct iw_ctl_propose {
 	struct iw_ctl_hdr h;
 	uint64_t conn_id;
-	uint64_t listener;	/* CLAIM: SO_COOKIE of the listener, 0 unknown */
-	struct iw_addr local, peer;	/* PLAIN only; OFFER and CLAIM read them from the socket */
-	uint32_t reason;	/* PLAIN: enum iw_reason */
+	uint64_t cookie, netns;	/* SO_COOKIE, SO_NETNS_COOKIE of the socket */
+	struct iw_addr local, peer;
+	uint64_t octets;	/* so far, both ways together */
+	uint32_t calls;		/* so far */
+	uint32_t age_ms;	/* since it was connected */
+	uint32_t slot;		/* < IW_GO_SLOTS */
+	uint32_t flags;		/* IW_CONN_* */
+	int32_t fd;		/* the fd number in the application, for display */
+	uint32_t pad;
+};
+
+struct iw_ctl_conn {		/* PLAIN */
+	struct iw_ctl_hdr h;
+	uint64_t conn_id;
+	struct iw_addr local, peer;	/* all zero where conn_id has been proposed */
+	uint32_t reason;	/* enum iw_reason */
 	uint32_t flags;		/* IW_CONN_* */
 	int32_t fd;		/* the fd number in the application, for display */
 	uint32_t pad;
 };
 #define IW_CONN_CLIENT		1u	/* connect side (else accept side) */
-#define IW_CONN_ESTABLISHED	2u	/* OFFER: the connect has returned already */
+#define IW_CONN_FOR_NOW		2u	/* PLAIN: it may be switched later (busy): the proposal stands */
 
-struct iw_ctl_id {		/* COMMIT, ABANDON, UNLISTEN, CLOSED, INTENT, INTENT_END */
+struct iw_ctl_id {		/* CLOSED, SWITCH, SWITCHED, ABANDON, BACK */
 	struct iw_ctl_hdr h;
-	uint64_t id;		/* stream_id; UNLISTEN: cookie; CLOSED: conn_id; INTENT*: bucket */
-	uint32_t reason;	/* ABANDON: enum iw_reason or 0 when the connect failed */
-	int32_t fd;		/* COMMIT: the fd number in the application, for display */
+	uint64_t id;		/* CLOSED, SWITCH: conn_id; else stream_id */
+	uint32_t reason;	/* ABANDON: enum iw_reason */
+	int32_t fd;		/* SWITCHED: the fd number in the application, for display */
+	uint32_t told;		/* SWITCH: so many of the octets unread the program knows of: it must find them all in the carrier */
+	uint32_t pad;
 };
 
-struct iw_ctl_fdmsg {		/* LISTEN, OPEN: only the fd matters */
+struct iw_ctl_fdmsg {		/* OPEN: only the fd matters */
 	struct iw_ctl_hdr h;
 	uint64_t conn_id;	/* OPEN: conn_id for CLOSED */
 	int32_t fd;
@@ -102,7 +115,7 @@ struct iw_ctl_ack {
 	struct iw_ctl_hdr h;
 	int32_t result;		/* 0 or 1 */
 	uint32_t reason;	/* enum iw_reason when result != 0 */
-	uint64_t id;		/* LISTEN: cookie of the listener */
+	uint64_t id;		/* after STREAM and SWITCHED: the stream */
 };
 
 struct iw_ctl_stream {
@@ -114,6 +127,14 @@ struct iw_ctl_stream {
 	uint32_t end;		/* which iw_page.end is this one: 0 or 1 */
 	uint32_t flags;		/* IW_PAGE_LOCAL, IW_PAGE_NEAR */
 	struct iw_addr local, peer;	/* of this end, as its TCP socket has them */
+};
+
+struct iw_ctl_tcp {
+	struct iw_ctl_hdr h;
+	int32_t result;		/* 0: the socket is here, the stream is over with SWITCHED; 1: not now */
+	uint32_t reason;
+	uint64_t stream_id;
+	int32_t linger_on, linger_s;	/* the application's SO_LINGER; the socket has another one until it is taken */
 };
 
 #define IW_CTL_OPTMAX	256u

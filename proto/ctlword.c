@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Octets of the ring stream: control words, private data of the MPA frames, what a Reject says. */
+/* Octets of the ring stream: control words and private data of the MPA frames. */
 #include "rs.h"
 
 #include <errno.h>
@@ -12,7 +12,6 @@
 #define RS_RING_MAX	(64u << 20)
 #define RS_BUFS_MIN	8u
 #define RS_BUF_MIN	64u
-#define RS_REJECT_LEN	10u
 #define MASK48		0xffffffffffffull
 
 /* ---- control words ---- */
@@ -101,6 +100,7 @@ void iw_rs_pd_encode(const struct iw_rs_pd *pd, uint8_t out[IW_RS_PD_LEN])
 	memcpy(out + 32, pd->dst.ip, 16);
 	memcpy(out + 48, pd->src.ip, 16);
 	iw_put16(out + 64, pd->src.port);
+	iw_put64(out + 68, pd->nonce);
 }
 
 static int check_pd(const struct iw_rs_pd *pd)
@@ -139,26 +139,6 @@ int iw_rs_pd_decode(struct iw_rs_pd *pd, const uint8_t *in, size_t len)
 	pd->srcavail_max = iw_get16(in + 28);
 	get_addr(&pd->dst, in + 32, in + 30);
 	get_addr(&pd->src, in + 48, in + 64);
+	pd->nonce = iw_get64(in + 68);
 	return check_pd(pd);
-}
-
-size_t iw_rs_reject_encode(enum iw_rs_reject why, uint8_t *out)
-{
-	iw_put32(out, RS_MAGIC);
-	out[4] = IW_RS_VERSION;
-	out[5] = IW_RS_VERSION;
-	iw_put32(out + 6, why);
-	return RS_REJECT_LEN;
-}
-
-int iw_rs_reject_decode(const uint8_t *in, size_t len)
-{
-	uint32_t why;
-
-	if (len < RS_REJECT_LEN || iw_get32(in) != RS_MAGIC)
-		return -EPROTO;
-	why = iw_get32(in + 6);
-	if (why < IW_RS_REJ_NO_LISTENER || why > IW_RS_REJ_RESOURCES)
-		return -EPROTO;
-	return (int)why;
 }

@@ -24,15 +24,29 @@
 #define IW_PAGE_SIZE	4096u
 #define IW_PAGE_RINGS	8192u		/* offset of the first ring */
 
-/* iw_page.flags, iw_ctl_stream.flags */
+/* iw_ctl_stream.flags */
 #define IW_PAGE_LOCAL	0x0001		/* both ends are processes of this host: the carrier joins them directly */
-#define IW_PAGE_NEAR	0x0002		/* in messages only: LOCAL, or may become so; before that the page is the daemon's and ours alone */
+#define IW_PAGE_NEAR	0x0002		/* LOCAL, or may become so (iw_page_end.hand); before that the page is the daemon's and ours alone */
+
+/* iw_page.want */
+#define IW_WANT_BACK	1u		/* relayed, and nothing better will come: ask for the TCP socket (BACK) when the carrier is dry */
 
 /* How the stream of bytes towards this end stands; written by the daemon (by the other end's library when LOCAL). */
 enum iw_close_state {
 	IW_CLOSE_OPEN = 0,	/* EOF on the carrier of a remote stream is then ECONNRESET */
 	IW_CLOSE_FIN = 1,	/* the peer sent FIN: EOF on the carrier is a real end of stream */
 	IW_CLOSE_RESET = 2,	/* reset with close_errno */
+};
+
+/*
+ * What the daemon has offered the library of an end: a carrier in the place of its TCP socket, or that socket back. The library takes it at
+ * the moment of the exchange, the daemon takes it back when the library is gone or will not: each by a compare-and-swap, so that both know
+ * whose it is, whatever becomes of their messages.
+ */
+enum iw_hand {
+	IW_HAND_OFFERED = 0,
+	IW_HAND_TAKEN = 1,	/* of end[1]: the pair is LOCAL from here on */
+	IW_HAND_VOID = 2,
 };
 
 /* One end of the stream, as its application sees it. Remote streams use end[0] only; LOCAL ones have the
@@ -48,18 +62,20 @@ struct iw_page_end {
 	_Atomic uint64_t rx_given;	/* octets put into the carrier towards the application */
 	_Atomic uint32_t opts;		/* library: options it keeps itself, see preload/opts.h */
 	_Atomic uint32_t notsent_lowat;	/* library: TCP_NOTSENT_LOWAT */
-	uint8_t reserved[32];
+	_Atomic uint32_t hand;		/* enum iw_hand */
+	uint8_t reserved[28];
 };
 static_assert(sizeof(struct iw_page_end) == 128, "iw_page_end");
 
 struct iw_page {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t flags;
+	uint16_t pad;
 	uint64_t stream_id;		/* unique while the daemon lives, never 0 */
 	uint64_t size;			/* octets of the whole segment */
 	uint32_t tx_len, rx_len;	/* ring sizes, powers of two */
-	uint8_t reserved[96];
+	_Atomic uint32_t want;		/* by the daemon: IW_WANT_* */
+	uint8_t reserved[92];
 	struct iw_page_end end[2];
 };
 static_assert(offsetof(struct iw_page, end) == 128, "iw_page");
@@ -78,24 +94,14 @@ static_assert(sizeof(struct iw_dir) == 192, "iw_dir");
 
 /* ---- the page of a process: between its library and the daemon; each may spoil its own connections only ---- */
 #define IW_PROC_MAGIC	0x49575052u	/* "IWPR" */
-#define IW_INTENTS	256u
-#define IW_PROMISES	64u
+#define IW_GO_SLOTS	(1u << 18)	/* only what is used takes memory */
 struct iw_proc {
 	uint32_t magic;
 	uint32_t version;
-	/* Open intents: raised before connect() is called, lowered when the offer was answered or the connect ended.
-	 * Bucket = iw_addr_hash(destination address, port) % IW_INTENTS. */
-	_Atomic uint32_t intent[IW_INTENTS];
-	/* By the daemon: seq of a CLAIM whose connection may become MPA, at seq % IW_PROMISES, before anything of it begins. Should the answer
-	 * never come, such a connection cannot be plain TCP any more. */
-	_Atomic uint32_t promised[IW_PROMISES];
-	/* IW_WATCH_* of each bucket. The library looks at it after it changed the count, the daemon at the count after it changed this
-	 * (sequentially consistent on both sides): one of the two sees the other. tests/intent.pml. */
-	_Atomic uint8_t watch[IW_INTENTS];
+	uint8_t reserved[56];
+	/* By the daemon: the low half of a conn_id whose other end has proposed too. The library that finds its own there may switch it. */
+	_Atomic uint32_t go[IW_GO_SLOTS];
 };
-#define IW_WATCH_LISTED	1u	/* by the daemon: it looks at the count when a claim comes; if not, a library that raises it says INTENT */
-#define IW_WATCH_END	2u	/* by the daemon: say INTENT_END when the count falls to 0. Taken away by the library that does */
-static_assert(sizeof(struct iw_proc) <= IW_PAGE_SIZE, "iw_proc");
 
 /* ---- the page of peers: written by the daemon, mapped read-only by every library ---- */
 #define IW_PEERS_MAGIC	0x49575045u	/* "IWPE" */
@@ -103,10 +109,10 @@ static_assert(sizeof(struct iw_proc) <= IW_PAGE_SIZE, "iw_proc");
 #define IW_PEERS_PROBE	16u
 
 enum iw_peer_state {
-	IW_PEER_UNKNOWN = 0,	/* not in the table: a client asks (PREPARE), a server treats it as plain */
-	IW_PEER_POSITIVE = 1,	/* has an iwarpd: offer, claim */
-	IW_PEER_NEGATIVE = 2,	/* has none: plain, `reason`, until `expires` */
-	IW_PEER_LOCAL = 3,	/* an address of this host: offer, claim */
+	IW_PEER_UNKNOWN = 0,	/* not in the table: propose, the daemon finds out */
+	IW_PEER_POSITIVE = 1,	/* has an iwarpd: propose */
+	IW_PEER_NEGATIVE = 2,	/* has none: not worth a proposal, `reason`, until `expires` */
+	IW_PEER_LOCAL = 3,	/* an address of this host: propose */
 };
 
 struct iw_peer_slot {

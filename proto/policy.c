@@ -7,38 +7,42 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIELDS	4
 #define WORD	160	/* longest field */
 
+/* A line that is being read. */
 struct line {
-	char word[FIELDS][WORD];
-	int n;
+	const char *s, *end;
+	const char *why;	/* what is wrong with its form, or NULL */
+	char word[WORD];	/* the field at hand; "" behind the last */
 };
 
-static const char *const field_name[FIELDS] = { "'iwarp' or 'tcp'", "'connect', 'listen' or 'both'", "a program", "an address" };
-
-/* Cut a line into fields. NULL, or what is wrong. */
-static const char *split(struct line *l, const char *s, const char *end)
+/* The next field is at hand. false: there is none, or why says what is wrong. */
+static bool next(struct line *l)
 {
 	size_t n;
 
-	l->n = 0;
-	for (;;) {
-		while (s < end && (*s == ' ' || *s == '\t' || *s == '\r'))
-			s++;
-		if (s == end || *s == '#')
-			return NULL;
-		for (n = 0; s + n < end && s[n] != ' ' && s[n] != '\t' && s[n] != '\r' && s[n] != '#'; n++)
-			if (!s[n])
-				return "a NUL character is not accepted";
-		if (l->n == FIELDS)
-			return "too many fields; a rule is: iwarp|tcp connect|listen|both program address[/prefix][:ports]";
-		if (n >= WORD)
-			return "a field is too long";
-		memcpy(l->word[l->n], s, n);
-		l->word[l->n++][n] = 0;
-		s += n;
-	}
+	l->word[0] = 0;
+	while (l->s < l->end && (*l->s == ' ' || *l->s == '\t' || *l->s == '\r'))
+		l->s++;
+	if (l->s == l->end || *l->s == '#')
+		return false;
+	for (n = 0; l->s + n < l->end && l->s[n] != ' ' && l->s[n] != '\t' && l->s[n] != '\r' && l->s[n] != '#'; n++)
+		if (!l->s[n])
+			l->why = "a NUL character is not accepted";
+	if (!l->why && n >= WORD)
+		l->why = "a field is too long";
+	if (l->why)
+		return false;
+	memcpy(l->word, l->s, n);
+	l->word[n] = 0;
+	l->s += n;
+	return true;
+}
+
+/* The next field is at hand: NULL. Else what is wrong. */
+static const char *need(struct line *l, const char *missing)
+{
+	return next(l) ? NULL : l->why ? l->why : missing;
 }
 
 /* A decimal number up to max at *s, which moves behind it. -1: none. */
@@ -140,61 +144,185 @@ static const char *parse_address(struct iw_policy_rule *r, char *s)
 	return *end == ':' ? parse_ports(r, end + 1) : bad_address;
 }
 
-static const char *parse_rule(struct iw_policy_rule *r, struct line *l)
+/* A number up to max, which may end in K, M or G. -1: no such. */
+static long size(const char *s, long max)
 {
-	memset(r, 0, sizeof(*r));
-	if (!strcmp(l->word[0], "iwarp"))
-		r->iwarp = true;
-	else if (strcmp(l->word[0], "tcp"))
-		return "a rule begins with 'iwarp' or 'tcp'";
-	if (l->n < FIELDS)
-		return field_name[l->n];
-	if (!strcmp(l->word[1], "connect"))
+	static const char unit[] = "KMGkmg";
+	long v = number(&s, max);
+	const char *u = *s ? strchr(unit, *s) : NULL;
+
+	for (long i = u ? (u - unit) % 3 : -1; v >= 0 && i >= 0; i--)
+		v = v <= max / 1024 ? v * 1024 : -1;
+	return *s && (!u || s[1]) ? -1 : v;
+}
+
+/* What follows the word upgrade_after. The field behind it is at hand afterwards. */
+static const char *parse_after(struct iw_upgrade *u, struct line *l)
+{
+	static const char bad[] = "bad upgrade_after; accepted are 0 (at once), 32 calls, 128K (octets), or both, each up to 1G: 32 calls 128K";
+	const char *why = need(l, bad);
+	uint32_t *limit;
+	long v;
+
+	u->calls = u->octets = IW_UPGRADE_NEVER;
+	for (; !why && *l->word >= '0' && *l->word <= '9'; why = l->why) {
+		v = size(l->word, IW_UPGRADE_MAX);
+		limit = &u->octets;
+		if (next(l) && !strcmp(l->word, "calls")) {
+			limit = &u->calls;
+			next(l);
+		}
+		if (v < 0 || *limit != IW_UPGRADE_NEVER)
+			return bad;
+		*limit = (uint32_t)v;
+	}
+	return why ? why : u->calls == IW_UPGRADE_NEVER && u->octets == IW_UPGRADE_NEVER ? bad : NULL;
+}
+
+static const char *parse_wait(struct iw_upgrade *u, struct line *l)
+{
+	static const char bad[] = "bad upgrade_wait; accepted are milliseconds, 0 to 10000";
+	const char *why = need(l, bad), *s = l->word;
+	long v = why ? 0 : number(&s, IW_UPGRADE_WAIT_MAX);
+
+	if (why || v < 0 || *s)
+		return why ? why : bad;
+	u->wait_ms = (uint32_t)v;
+	next(l);
+	return l->why;
+}
+
+/* upgrade_after and upgrade_wait, each at most once, until the line's end. other: what to say when there is something else. */
+static const char *parse_upgrade(struct iw_upgrade *u, struct line *l, const char *other)
+{
+	const char *why = NULL;
+
+	for (; !why && *l->word; other = "what does this field say? Limits are 0, 32 calls, 128K, or 32 calls 128K; a wait is milliseconds") {
+		if (!strcmp(l->word, "upgrade_after")) {
+			if (u->set & IW_UPGRADE_AFTER)
+				return "upgrade_after is here for the second time; leave one";
+			u->set |= IW_UPGRADE_AFTER;
+			why = parse_after(u, l);
+		} else if (!strcmp(l->word, "upgrade_wait")) {
+			if (u->set & IW_UPGRADE_WAIT)
+				return "upgrade_wait is here for the second time; leave one";
+			u->set |= IW_UPGRADE_WAIT;
+			why = parse_wait(u, l);
+		} else {
+			why = other;
+		}
+	}
+	return why;
+}
+
+static const char *parse_verb(struct iw_policy_rule *r, const char *s)
+{
+	if (!strcmp(s, "connect"))
 		r->verbs = IW_POLICY_CONNECT;
-	else if (!strcmp(l->word[1], "listen"))
+	else if (!strcmp(s, "listen"))
 		r->verbs = IW_POLICY_LISTEN;
-	else if (!strcmp(l->word[1], "both"))
+	else if (!strcmp(s, "both"))
 		r->verbs = IW_POLICY_CONNECT | IW_POLICY_LISTEN;
 	else
 		return "the second field is 'connect', 'listen' or 'both'";
-	if (strlen(l->word[2]) >= sizeof(r->program))
-		return "the program pattern is too long";
-	strcpy(r->program, l->word[2]);
-	return parse_address(r, l->word[3]);
+	return NULL;
 }
 
-static int fail(const char *name, unsigned int line, const char *why, bool missing, char *err, size_t errlen)
+static const char *parse_program(struct iw_policy_rule *r, const char *s)
 {
-	if (err && errlen)
-		snprintf(err, errlen, "%s:%u: %s%s", name, line, missing ? "missing: " : "", why);
-	return -EINVAL;
+	if (strlen(s) >= sizeof(r->program))
+		return "the program pattern is too long";
+	strcpy(r->program, s);
+	return NULL;
+}
+
+/* Behind 'iwarp' or 'tcp'. */
+static const char *parse_rule(struct iw_policy_rule *r, struct line *l)
+{
+	const char *why;
+
+	why = need(l, "missing: 'connect', 'listen' or 'both'");
+	if (!why)
+		why = parse_verb(r, l->word);
+	if (!why)
+		why = need(l, "missing: a program");
+	if (!why)
+		why = parse_program(r, l->word);
+	if (!why)
+		why = need(l, "missing: an address");
+	if (!why)
+		why = parse_address(r, l->word);
+	if (why)
+		return why;
+	next(l);
+	if (l->why || !*l->word)
+		return l->why;
+	why = parse_upgrade(&r->upgrade, l, "too many fields; a rule is: iwarp|tcp connect|listen|both program address[/prefix][:ports], "
+			    "for iwarp with upgrade_after and upgrade_wait behind it");
+	return !why && !r->iwarp ? "a tcp rule upgrades nothing; leave upgrade_after and upgrade_wait out" : why;
+}
+
+static const char *parse_line(struct iw_policy *p, struct line *l)
+{
+	struct iw_policy_rule *r = &p->rule[p->n];
+	struct iw_upgrade all = p->upgrade;
+	const char *why;
+	bool iwarp;
+
+	if (!next(l))
+		return l->why;
+	iwarp = !strcmp(l->word, "iwarp");
+	if (!iwarp && strcmp(l->word, "tcp")) {
+		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after' or 'upgrade_wait'");
+		if (!why)
+			p->upgrade = all;
+		return why;
+	}
+	if (p->n == IW_POLICY_RULES)
+		return "too many rules (at most 256)";
+	memset(r, 0, sizeof(*r));
+	r->iwarp = iwarp;
+	why = parse_rule(r, l);
+	if (!why)
+		p->n++;
+	return why;
+}
+
+/* What a rule does not say is as for all. */
+static void inherit(struct iw_policy *p)
+{
+	for (unsigned int i = 0; i < p->n; i++) {
+		struct iw_upgrade *u = &p->rule[i].upgrade;
+
+		if (!(u->set & IW_UPGRADE_AFTER)) {
+			u->calls = p->upgrade.calls;
+			u->octets = p->upgrade.octets;
+		}
+		if (!(u->set & IW_UPGRADE_WAIT))
+			u->wait_ms = p->upgrade.wait_ms;
+	}
 }
 
 int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const char *name, char *err, size_t errlen)
 {
-	const char *s = text, *end = text + len, *eol, *why;
+	const char *end = text + len, *why = NULL;
 	unsigned int line = 0;
 	struct line l;
 
 	p->n = 0;
-	for (; s < end; s = eol + 1) {
-		eol = memchr(s, '\n', (size_t)(end - s));
-		if (!eol)
-			eol = end;
+	p->upgrade = (struct iw_upgrade){ .calls = IW_UPGRADE_CALLS, .octets = IW_UPGRADE_OCTETS };
+	for (l.s = text; !why && l.s < end; l.s = l.end + 1) {
+		l.end = memchr(l.s, '\n', (size_t)(end - l.s));
+		if (!l.end)
+			l.end = end;
+		l.why = NULL;
 		line++;
-		why = split(&l, s, eol);
-		if (why)
-			return fail(name, line, why, false, err, errlen);
-		if (!l.n)
-			continue;
-		if (p->n == IW_POLICY_RULES)
-			return fail(name, line, "too many rules (at most 256)", false, err, errlen);
-		why = parse_rule(&p->rule[p->n], &l);
-		if (why)
-			return fail(name, line, why, l.n < FIELDS && why == field_name[l.n], err, errlen);
-		p->n++;
+		why = parse_line(p, &l);
 	}
-	return 0;
+	inherit(p);
+	if (why && err && errlen)
+		snprintf(err, errlen, "%s:%u: %s", name, line, why);
+	return why ? -EINVAL : 0;
 }
 
 /* Patterns of * and ?. Linear in the worst case that matters: only the last star is ever tried again. */
@@ -233,13 +361,19 @@ static bool address_in(const struct iw_policy_rule *r, const struct iw_addr *a)
 	return false;
 }
 
+static bool program_is(const struct iw_policy_rule *r, const char *program, const char *path)
+{
+	const char *name = strchr(r->program, '/') ? path : program;
+
+	return name && glob(r->program, name);
+}
+
 bool iw_policy_match(const struct iw_policy *p, unsigned int verb, const char *program, const char *path, const struct iw_addr *a, int *rule)
 {
 	for (unsigned int i = 0; i < p->n; i++) {
 		const struct iw_policy_rule *r = &p->rule[i];
-		const char *name = strchr(r->program, '/') ? path : program;
 
-		if (!(r->verbs & verb) || !name || !glob(r->program, name) || !address_in(r, a))
+		if (!(r->verbs & verb) || !program_is(r, program, path) || !address_in(r, a))
 			continue;
 		if (rule)
 			*rule = (int)i;
@@ -248,4 +382,19 @@ bool iw_policy_match(const struct iw_policy *p, unsigned int verb, const char *p
 	if (rule)
 		*rule = -1;
 	return true;
+}
+
+struct iw_upgrade iw_policy_least(const struct iw_policy *p, const char *program, const char *path)
+{
+	struct iw_upgrade least = p->upgrade;
+
+	for (unsigned int i = 0; i < p->n; i++) {
+		const struct iw_upgrade *u = &p->rule[i].upgrade;
+
+		if (!program_is(&p->rule[i], program, path))
+			continue;
+		least.calls = u->calls < least.calls ? u->calls : least.calls;
+		least.octets = u->octets < least.octets ? u->octets : least.octets;
+	}
+	return least;
 }

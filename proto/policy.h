@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * iwsock.conf: which connections of which programs may leave plain TCP. One rule per line, the first that matches wins:
+ * iwsock.conf: which connections of which programs may leave plain TCP, and when. Rules, one per line, the first that matches wins, and
+ * what holds where a rule says nothing else:
  *
- *	iwarp|tcp   connect|listen|both   program   address[/prefix][:ports]
+ *	iwarp|tcp   connect|listen|both   program   address[/prefix][:ports]   [upgrade_after LIMITS] [upgrade_wait MS]
+ *	upgrade_after LIMITS
+ *	upgrade_wait MS
  *
- * What no rule matches is iwarp. connect rules look at the destination, listen rules at the local address.
+ * LIMITS: 0, or N calls, or octets (128K), or both. What no rule matches is iwarp. connect rules look at the destination, listen rules
+ * at the local address.
  */
 #ifndef IW_PROTO_POLICY_H
 #define IW_PROTO_POLICY_H
@@ -21,6 +25,21 @@
 #define IW_POLICY_CONNECT	1u
 #define IW_POLICY_LISTEN	2u
 
+#define IW_UPGRADE_CALLS	32u		/* upgrade_after, where the file says nothing */
+#define IW_UPGRADE_OCTETS	(128u << 10)
+#define IW_UPGRADE_MAX		(1 << 30)	/* of each */
+#define IW_UPGRADE_NEVER	UINT32_MAX	/* this limit is none */
+#define IW_UPGRADE_WAIT_MAX	10000
+
+/* When a connection is proposed: as soon as calls or octets, both directions together, reach one limit. */
+struct iw_upgrade {
+	uint32_t calls, octets;	/* IW_UPGRADE_NEVER: does not count. At most one of them */
+	uint32_t wait_ms;	/* so long a call that proposed waits for the switch */
+	uint8_t set;		/* what the line itself says: */
+#define IW_UPGRADE_AFTER 1u
+#define IW_UPGRADE_WAIT	 2u
+};
+
 struct iw_policy_rule {
 	bool iwarp;
 	uint8_t verbs;			/* IW_POLICY_CONNECT | IW_POLICY_LISTEN */
@@ -30,11 +49,13 @@ struct iw_policy_rule {
 	bool any;			/* the address is * */
 	uint8_t ip[16];
 	struct { uint16_t lo, hi; } port[IW_POLICY_PORTS];
+	struct iw_upgrade upgrade;
 	char program[IW_POLICY_PROGRAM];	/* pattern of * and ?; with a '/' it is matched against the whole path */
 };
 
 struct iw_policy {
 	unsigned int n;
+	struct iw_upgrade upgrade;	/* where no rule matches */
 	struct iw_policy_rule rule[IW_POLICY_RULES];
 };
 
@@ -46,5 +67,8 @@ int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const cha
 
 /* May it be accelerated? verb is one of IW_POLICY_*; path may be NULL. rule (may be NULL) gets the index that decided, or -1. */
 bool iw_policy_match(const struct iw_policy *p, unsigned int verb, const char *program, const char *path, const struct iw_addr *a, int *rule);
+
+/* The least calls and the least octets that any connection of a program needs. */
+struct iw_upgrade iw_policy_least(const struct iw_policy *p, const char *program, const char *path);
 
 #endif

@@ -14,7 +14,7 @@
 #include "wr.h"
 
 #define IW_RS_VERSION	1
-#define IW_RS_PD_LEN	68u
+#define IW_RS_PD_LEN	76u
 
 /* capabilities */
 #define IW_RS_CAP_IMM		1u
@@ -34,15 +34,12 @@ struct iw_rs_pd {
 	uint16_t buf_size;	/* of each, >= 64 */
 	uint16_t srcavail_max;
 	struct iw_addr dst, src;	/* original destination; the source as the application bound it */
+	uint64_t nonce;		/* of the attempt (docs/upgrade.md), in Request and Reply */
 };
-/* What a Reject says. */
-enum iw_rs_reject { IW_RS_REJ_NO_LISTENER = 1, IW_RS_REJ_VERSION, IW_RS_REJ_POLICY, IW_RS_REJ_RESOURCES };
 
 void iw_rs_pd_encode(const struct iw_rs_pd *pd, uint8_t out[IW_RS_PD_LEN]);
 /* 0, -EPROTO (magic, ranges), -EPROTONOSUPPORT (no common version). Unknown trailing octets are ignored. */
 int iw_rs_pd_decode(struct iw_rs_pd *pd, const uint8_t *in, size_t len);
-size_t iw_rs_reject_encode(enum iw_rs_reject why, uint8_t *out);	/* 10 octets */
-int iw_rs_reject_decode(const uint8_t *in, size_t len);		/* enum iw_rs_reject, or -EPROTO */
 
 /* ---- control words ---- */
 enum iw_cw_type {

@@ -10,11 +10,13 @@
 #include "reason.h"
 
 /*
- * Message:	type 1 | flags 1 (bit 0: yes) | length 2 | seq 4 | reason 2 | zero 2 | body
+ * Message:	type 1 | bits 1 (0: yes, 1-2: IW_SM_F_*) | length 2 | seq 4 | reason 2 | zero 2 | body
+ * Body:	generation 8, or addresses, nonce 8, pos 8, crc 4 and zero 4: what the type has, in this order
  * Address:	ip 16 (IPv4-mapped if IPv4) | port 2 | zero 2
  */
 #define HDR		12u
 #define ADDR		20u
+#define POS		12u	/* pos, crc */
 
 static const struct {
 	const char *name;
@@ -22,18 +24,20 @@ static const struct {
 	uint8_t dialler;	/* who sends it */
 	uint8_t addrs;
 	uint8_t verdict;	/* yes/reason mean something */
+	uint8_t flags;
+	uint8_t nonce, pos;
 } types[] = {
-	[IW_SM_HELLO] = { "HELLO", HDR + 8, 1, 0, 0 },
-	[IW_SM_LOOKUP] = { "LOOKUP", HDR + ADDR, 1, 1, 0 },
-	[IW_SM_CLAIM] = { "CLAIM", HDR + 2 * ADDR, 1, 2, 0 },
-	[IW_SM_PING] = { "PING", HDR, 1, 0, 0 },
-	[IW_SM_ANSWER] = { "ANSWER", HDR, 0, 0, 1 },
-	[IW_SM_LISTENER] = { "LISTENER", HDR + ADDR, 0, 1, 1 },
-	[IW_SM_CONFIRM] = { "CONFIRM", HDR + 2 * ADDR, 0, 2, 1 },
-	[IW_SM_ACK] = { "ACK", HDR, 1, 0, 0 },
+	[IW_SM_HELLO] = { "HELLO", HDR + 8, .dialler = 1 },
+	[IW_SM_PROPOSE] = { "PROPOSE", HDR + 2 * ADDR, .dialler = 1, .addrs = 2, .flags = 1 },
+	[IW_SM_HOLD] = { "HOLD", HDR + 2 * ADDR + 8 + POS + 4, .dialler = 1, .addrs = 2, .nonce = 1, .pos = 1 },
+	[IW_SM_PING] = { "PING", HDR, .dialler = 1 },
+	[IW_SM_VOUCH] = { "VOUCH", HDR + 2 * ADDR, .dialler = 1, .addrs = 2 },
+	[IW_SM_ANSWER] = { "ANSWER", HDR + POS + 4, .verdict = 1, .flags = 1, .pos = 1 },
+	[IW_SM_GOODBYE] = { "GOODBYE", HDR },
+	[IW_SM_ACK] = { "ACK", HDR, .dialler = 1 },
 };
 #define NTYPES (sizeof(types) / sizeof(types[0]))
-static_assert(HDR + 2 * ADDR <= IW_SM_MAX, "iw_sm_max");
+static_assert(HDR + 2 * ADDR + 8 + POS + 4 <= IW_SM_MAX, "iw_sm_max");
 
 /* ---- private data: "IWCM" | lowest, highest version | bufs 2 | size 2 | zero 2 | generation 8 ---- */
 
@@ -124,31 +128,43 @@ int iw_sm_encode(const struct iw_sm *m, uint8_t out[IW_SM_MAX])
 {
 	uint8_t *p = out + HDR;
 
-	if (!known(m->type) || m->yes > 1)
+	if (!known(m->type) || m->yes > 1 || m->flags > (IW_SM_F_SWITCHED | IW_SM_F_CLIENT))
 		return -EINVAL;
+	memset(out, 0, types[m->type].len);
 	out[0] = m->type;
-	out[1] = m->yes;
+	out[1] = (uint8_t)(m->yes | m->flags << 1);
 	iw_put16(out + 2, types[m->type].len);
 	iw_put32(out + 4, m->seq);
 	iw_put16(out + 8, m->reason);
-	iw_put16(out + 10, 0);
 	if (m->type == IW_SM_HELLO)
 		iw_put64(p, m->generation);
-	if (types[m->type].addrs > 0)
+	if (types[m->type].addrs) {
 		addr_encode(&m->a, p);
-	if (types[m->type].addrs > 1)
 		addr_encode(&m->b, p + ADDR);
+		p += 2 * ADDR;
+	}
+	if (types[m->type].nonce) {
+		iw_put64(p, m->nonce);
+		p += 8;
+	}
+	if (types[m->type].pos) {
+		iw_put64(p, m->pos);
+		iw_put32(p + 8, m->crc);
+	}
 	return types[m->type].len;
 }
 
 static int verdict_decode(struct iw_sm *m, const uint8_t *in)
 {
-	m->yes = in[1];
+	m->yes = in[1] & 1;
+	m->flags = in[1] >> 1;
 	m->reason = iw_get16(in + 8);
-	if (m->yes > 1 || iw_get16(in + 10))
+	if (m->flags > (IW_SM_F_SWITCHED | IW_SM_F_CLIENT) || iw_get16(in + 10))
+		return -EPROTO;
+	if (m->flags && !(types[m->type].flags && (m->yes || !types[m->type].verdict)))
 		return -EPROTO;
 	if (!types[m->type].verdict)
-		return m->yes || m->reason ? -EPROTO : 0;
+		return m->yes || (m->reason && m->type != IW_SM_PROPOSE) ? -EPROTO : 0;
 	return !m->yes == !m->reason ? -EPROTO : 0;	/* a no says why, a yes has nothing to say */
 }
 
@@ -165,9 +181,21 @@ int iw_sm_decode(struct iw_sm *m, const uint8_t *in, size_t len, bool from_diall
 		return -EPROTO;
 	if (m->type == IW_SM_HELLO)
 		m->generation = iw_get64(in + HDR);
-	if (types[m->type].addrs > 0 && addr_decode(&m->a, in + HDR))
-		return -EPROTO;
-	if (types[m->type].addrs > 1 && addr_decode(&m->b, in + HDR + ADDR))
-		return -EPROTO;
+	in += HDR;
+	if (types[m->type].addrs) {
+		if (addr_decode(&m->a, in) || addr_decode(&m->b, in + ADDR))
+			return -EPROTO;
+		in += 2 * ADDR;
+	}
+	if (types[m->type].nonce) {
+		m->nonce = iw_get64(in);
+		in += 8;
+	}
+	if (types[m->type].pos) {
+		m->pos = iw_get64(in);
+		m->crc = iw_get32(in + 8);
+		if (iw_get32(in + 12))
+			return -EPROTO;
+	}
 	return 0;
 }

@@ -2,14 +2,12 @@
 /*
  * Messages between two daemons: RDMAP Sends on QN 0 of a control session, big-endian, one message per Send.
  *
- * A session has a dialler and an acceptor. The dialler asks (HELLO, LOOKUP, CLAIM, PING) and every question is answered
- * (ANSWER); the acceptor tells (LISTENER, CONFIRM) and every notice is acknowledged (ACK). Windows, so that no Send ever
- * finds the receive queue empty: questions <= bufs / 2, notices <= bufs / 4 of the receiver's posted buffers.
+ * A session has a dialler and an acceptor. The dialler asks (HELLO, PROPOSE, HOLD, VOUCH, PING) and every question is answered
+ * (ANSWER), some of them when the answer is known; the acceptor tells (GOODBYE) and every notice is acknowledged (ACK). Windows, so that
+ * no Send ever finds the receive queue empty: questions <= bufs / 2, notices <= bufs / 4 of the receiver's posted buffers.
  *
- * A connection is agreed on in three steps. The server's daemon asks CLAIM on the session it dialled; the client's daemon
- * answers yes and goes on holding; the server's daemon, with everything ready for MPA, says CONFIRM on the session that
- * the client's daemon dialled. Each side thus acts only on what came through a session it dialled itself, and until
- * CONFIRM either side may still fall back to plain TCP.
+ * Any program of a host can dial. What is asked about connections is answered only on sessions of which the daemon that we dialled at that
+ * address has said that they are its own (VOUCH).
  */
 #ifndef IW_PROTO_SESSION_H
 #define IW_PROTO_SESSION_H
@@ -20,10 +18,10 @@
 
 #include "page.h"
 
-#define IW_SM_VERSION	1
+#define IW_SM_VERSION	2
 #define IW_SM_PD_LEN	20u		/* private data of MPA Request and Reply */
 #define IW_SM_REJECT_LEN 12u		/* private data of a Reply with R=1 */
-#define IW_SM_MAX	60u		/* octets of the longest message: an inline Send */
+#define IW_SM_MAX	76u		/* octets of the longest message: an inline Send */
 #define IW_SM_BUFS	128u		/* receive buffers that this implementation posts */
 #define IW_SM_BUF_SIZE	256u		/* of each */
 
@@ -42,24 +40,34 @@ int iw_sm_reject_decode(const uint8_t *in, size_t len);		/* the reason, or -EPRO
 
 enum iw_sm_type {
 	IW_SM_HELLO = 1,	/* dialler, first message: generation */
-	IW_SM_LOOKUP = 2,	/* dialler: is a listener registered at a? The acceptor tells of later changes */
-	IW_SM_CLAIM = 3,	/* dialler: is the connection a (local) - b (peer), as the dialler sees it, offered? */
+	IW_SM_PROPOSE = 2,	/* dialler: the connection a (local) - b (peer), as the dialler sees it, is proposed here; there, too? IW_SM_F_*.
+				 * With a reason: it stays plain here, and nothing is asked */
+	IW_SM_HOLD = 3,		/* dialler: it sends nothing from pos on; crc of the octets before. Yes (HELD): the same of the other end,
+				 * which has read up to pos (docs/upgrade.md) */
 	IW_SM_PING = 4,		/* dialler */
+	IW_SM_VOUCH = 6,	/* dialler: is the control connection a (the acceptor's end) - b, which came to us from there, your own? */
 	IW_SM_ANSWER = 16,	/* acceptor: seq of the question, yes or no with reason */
-	IW_SM_LISTENER = 32,	/* acceptor: yes = a listener is registered at a, no = not any more; of its control port, with reason
-				 * DAEMON_GONE: the acceptor's daemon was told to stop, FIN follows */
-	IW_SM_CONFIRM = 33,	/* acceptor: connection a - b as the acceptor sees it: yes = start MPA, no = it stays plain, reason */
+	IW_SM_GOODBYE = 32,	/* acceptor: its daemon was told to stop, FIN follows */
 	IW_SM_ACK = 48,		/* dialler: seq of the notice */
 };
 
+/* PROPOSE, and a yes to it */
+#define IW_SM_F_SWITCHED 1u	/* that end is relayed: an upgrade may begin */
+#define IW_SM_F_CLIENT	2u	/* that end is the one that connected */
+
 struct iw_sm {
 	uint8_t type;		/* enum iw_sm_type */
-	uint8_t yes;		/* ANSWER, LISTENER, CONFIRM */
-	uint16_t reason;	/* enum iw_reason, or one of a newer daemon; 0 with yes */
+	uint8_t yes;		/* ANSWER */
+	uint8_t flags;		/* IW_SM_F_* */
+	uint16_t reason;	/* ANSWER, PROPOSE: enum iw_reason, or one of another daemon; 0 with yes */
 	uint32_t seq;
 	uint64_t generation;	/* HELLO */
 	struct iw_addr a, b;	/* ip and port only; family follows from the address, scope_id is 0 */
+	uint64_t nonce;		/* HOLD: of the attempt, random */
+	uint64_t pos;		/* HOLD, ANSWER: octets since the connection began */
+	uint32_t crc;		/* HOLD, ANSWER: CRC32c of the last IW_SM_CRC octets before pos (all, if there are fewer); 0: not relayed here */
 };
+#define IW_SM_CRC	64u
 
 /* Returns octets written (<= IW_SM_MAX), or -EINVAL. */
 int iw_sm_encode(const struct iw_sm *m, uint8_t out[IW_SM_MAX]);

@@ -27,7 +27,7 @@ enum iw_wr_op {
 #define IW_WR_INLINE	8u	/* Send: the payload starts with inl[0..inl_len), copied when posted; sge[0..nsge) follow (nsge may be 0) */
 #define IW_WR_QUIET	16u	/* no completion on success */
 
-#define IW_WR_INLINE_MAX 64u
+#define IW_WR_INLINE_MAX 80u
 
 struct iw_sge {			/* local memory, named like remote memory: by STag and Tagged Offset */
 	uint64_t to;

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Unmodified programs through iWARP between two hosts, data compared, every connection accelerated: tests/apps.t [name ...]
+# Unmodified programs between two hosts and on one, data compared, their connections upgraded: tests/apps.t [-m "two one"] [name ...]
 . "$(dirname "$0")/lib/rig.sh"
 PY=$(python3 -c 'import sys; print(sys.executable)') || skip_all "needs python3"
 NET=$RIG_TESTS/apps/net.py
-S=1 C=2 A=$(host_addr 1) A6=$(host_addr6 1)	# server and client host, the server's addresses
+LONG=${IW_LONG:+1}
 
 need() {
 	local p
@@ -12,27 +12,32 @@ need() {
 		command -v "$p" >/dev/null || { skip "$p" "not installed"; return 1; }
 	done
 }
+# of a connection that did not live long enough, or ended while it was under way
+SHORT="unanswered matched busy half-closed timeout other-end"
 
+modes="two one"
+[ "${1-}" != -m ] || { modes=$2; shift 2; }
 rig_up 2
-[ $# -gt 0 ] || set -- redis iperf3 nginx memcached pipes asyncio smtp postgresql
+[ $# -gt 0 ] || set -- redis iperf3 nginx memcached pipes asyncio smtp postgresql ssh rsync java node haproxy self
+# A part is run with S and C, the hosts of server and client; A and A6, the server's addresses; D, a directory of its own; T, its name.
 for app; do
-	. "$RIG_TESTS/apps/$app.sh"
-	for h in 1 2; do
-		until_true 10 no_streams $h
-		ok $? "$app: no stream and no STag of one is left at host $h" ||
-			host_ctl $h streams | head -n 12 | sed 's/^/# /'
+	for mode in $modes; do
+		case $mode in
+		two) S=1 C=2 A=$(host_addr 1) A6=$(host_addr6 1) T="$app, two hosts" ;;
+		one) S=1 C=1 A=127.0.0.1 A6=::1 T="$app, one host" ;;
+		*) echo "Bail out! no mode $mode"; exit 1 ;;
+		esac
+		D=$RIG_DIR/$app.$mode
+		mkdir -m 755 "$D"
+		began=$(now_ms)
+		. "$RIG_TESTS/apps/$app.sh"
+		for h in 1 2; do
+			until_true 10 no_streams $h
+			ok $? "$T: no stream and no STag of one is left at host $h" ||
+				host_ctl $h streams | head -n 12 | sed 's/^/# /'
+		done
+		diag "$T: $(($(now_ms) - began)) ms"
+		rm -rf "$D"
 	done
 done
-
-# Same host, where it is cheap: the two programs are joined directly.
-if command -v redis-server >/dev/null && [ "$*" != "${*/redis/}" ]; then
-	host_bg_iw 1 redis2.log redis-server --port 6380 --bind 127.0.0.1 --save '' --dir "$RIG_DIR"
-	pid=$!
-	host_port 1 6380
-	counts_begin 1 1
-	host_exec_iw 1 redis-benchmark -p 6380 -n 20000 -q -t set,get >"$RIG_DIR/redis.bench" 2>&1
-	ok $? "same host: redis-benchmark"
-	counts_end "same host: redis" 100
-	host_end $pid
-fi
 done_testing

@@ -20,20 +20,6 @@ beats() { awk '/^beat/ { n = $2 } END { print n + 0 }' "$RIG_DIR/$1"; }
 # beating LOG BEATS: it went on since
 beating() { [ "$(beats "$1")" -ge $(($2 + 100)) ]; }
 
-# play cmd...: its lines "ok - name" and "not ok - name" become tests
-play() {
-	local line end=0
-	while IFS= read -r line; do
-		case $line in
-		"ok - "*) pass "${line#ok - }" ;;
-		"not ok - "*) fail "${line#not ok - }" ;;
-		"exit "*) end=${line#exit } ;;
-		*) echo "# ${line#\# }" ;;
-		esac
-	done < <("$@" 2>&1; echo "exit $?")
-	[ "$end" = 0 ] || fail "$*: ended with status $end"
-}
-
 play "$PY" "$ATTACKS/rows.py"
 play "$PY" "$ATTACKS/rnic.py" "$IW_BUILD"
 [ "$(id -u)" = 0 ] || { skip "attacks on a daemon" "needs root for network namespaces"; done_testing; }
@@ -84,14 +70,17 @@ pulse=$!
 RIG_PIDS+=($pulse)
 exec 8>"$RIG_DIR/stop"
 until_true 20 grep -q up "$RIG_DIR/pulse.log"
+accelerated() { [ "$(accel_count 3 client)" = "$1" ]; }
+until_true 60 accelerated 1
 is "$(accel_count 3 client)" 1 "the good client is accelerated"
 play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log" $([ -z "$OTHERS" ] || echo 7301)
+play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/upgrade.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log"
 rig_gone "$(daemon_pid 1)"
 is $? 1 "the daemon lives"
 ! grep -q "was still registered" "$RIG_DIR"/iwarpd.*.log
 ok $? "no STag outlives its memory"
 c0=$(accel_count 3 client)
-got=$(host_exec_iw 3 timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 5 </dev/null)
+got=$(host_exec_iw 3 timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 5 5 </dev/null)
 is "$got" "held 5 failed 0
 all still there" "new connections of the good host are served"
 is $(($(accel_count 3 client) - c0)) 5 "and accelerated"
@@ -107,7 +96,7 @@ daemon_stop 3 && daemon_start 3
 for h in 1 3; do
 	ip -n "$(basename "$(host_ns $h)")" route change 10.77.0.0/24 dev eth0 mtu lock 256
 done
-is "$(host_exec_iw 3 timeout 300 "$PY" "$ATTACKS/app.py" bulk "$A" 7300 200000 2>&1)" "bulk 200000" "N7: a path MTU of 256 octets: all octets there and back"
+is "$(host_exec_iw 3 timeout 300 "$PY" "$ATTACKS/app.py" bulk "$A" 7300 200000 1 2>&1)" "bulk 200000" "N7: a path MTU of 256 octets: all octets there and back"
 is "$(accel_count 3 client)" 1 "N7: over iWARP"
 for h in 1 3; do
 	ip -n "$(basename "$(host_ns $h)")" route change 10.77.0.0/24 dev eth0
@@ -138,15 +127,16 @@ host_port 1 7300
 
 [ -n "$OTHERS" ] || { skip "attacks by other users" "no setpriv, or no python3 that others can run"; done_testing; }
 
-uid_count() { stream_count 3 "r['uid'] == $1 and r['transport'] != 'tcp'"; }
+uid_count() { stream_count 3 "r['uid'] == $1 and r['transport'] == 'iwarp'"; }
 uid_quota() { stream_count 3 "r['uid'] == $1 and r['transport'] == 'tcp' and r['reason'] == 'quota'"; }
+users() { [ "$(uid_count $NOBODY) $(uid_quota $NOBODY) $(uid_count $OTHER) $(uid_quota $OTHER)" = "$1" ]; }
 # holder UID FIFO N: keeps N connections open, tells when they are there
 holder() {
 	mkfifo "$RIG_DIR/$2" 2>/dev/null
 	as 3 "$1" "$PY" "$ATTACKS/app.py" hold "$A" 7300 "$3" <"$RIG_DIR/$2" >"$RIG_DIR/$2.log" 2>&1 &
 	RIG_PIDS+=($!)
 }
-held() { until_true 20 grep -q "^held" "$RIG_DIR/$1.log"; is "$(grep ^held "$RIG_DIR/$1.log")" "held $2 failed 0" "$3"; }
+held() { until_true 60 grep -q "^held" "$RIG_DIR/$1.log"; is "$(grep ^held "$RIG_DIR/$1.log")" "held $2 failed 0" "$3"; }
 
 # L2: each quota: who exhausts it goes on with plain TCP, and the other user notices nothing
 for q in max_streams=2 max_memory=7M max_stags=24 max_reads=128 max_cq_entries=2048; do
@@ -160,6 +150,7 @@ for q in max_streams=2 max_memory=7M max_stags=24 max_reads=128 max_cq_entries=2
 	exec 6>"$RIG_DIR/b"
 	held b 2 "L2: $key: those of the other user work"
 	[ "$TAP_BAD" -lt 20 ] || done_testing
+	until_true 60 users "2 1 2 0"
 	is "$(uid_count $NOBODY) $(uid_quota $NOBODY)" "2 1" "L2: $key: what exceeds it is plain TCP, with the reason" || diag "$(plain_reasons 3)"
 	is "$(uid_count $OTHER) $(uid_quota $OTHER)" "2 0" "L2: $key: the other user is accelerated"
 	grep -q "user $NOBODY: quota of .*($key)" "$RIG_DIR/iwarpd.3.log"
@@ -170,10 +161,6 @@ for q in max_streams=2 max_memory=7M max_stags=24 max_reads=128 max_cq_entries=2
 		see() { setpriv --reuid "$1" --regid "$1" --clear-groups "$RIG_DIR/iwctl" --run-dir "$(host_dir 3)" "${@:2}"; }
 		is "$(see $OTHER streams --json | json "sorted({r['uid'] for r in d})")" "[$OTHER]" "L5: a user sees his own streams only"
 		is "$(see $OTHER stags --json | json "sorted({r['uid'] for r in d})")" "[$OTHER]" "L5: and his own STags"
-		victim=$(host_ctl 3 streams --json | json "[r['id'] for r in d if r['uid'] == $OTHER][0]")
-		for uid in $NOBODY $OTHER; do
-			play nsenter --net="$(host_ns 3)" setpriv --reuid $uid --regid $uid --clear-groups "$PY" "$ATTACKS/local.py" "$(host_dir 3)" "$victim"
-		done
 	}
 	exec 7>&- 6>&-
 	until_true 10 grep -q "all still there" "$RIG_DIR/b.log"
@@ -190,8 +177,9 @@ done
 for i in 1 2 3 4 5 6 7 8; do
 	until_true 30 grep -q "^held 5 failed 0" "$RIG_DIR/p$i.log" || diag "$(cat "$RIG_DIR/p$i.log")"
 done
+until_true 60 users "24 16 0 0"
 is "$(uid_count $NOBODY) $(uid_quota $NOBODY)" "24 16" "L2: eight processes share one quota"
-got=$(as 3 $OTHER timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 3 </dev/null)
+got=$(as 3 $OTHER timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 3 3 </dev/null)
 is "$got" "held 3 failed 0
 all still there" "L2: the ninth, of another user, is served"
 is "$(uid_quota $OTHER)" 0 "L2: without being told of a quota"
@@ -207,7 +195,7 @@ RIG_PIDS+=($!)
 exec 7>"$RIG_DIR/grab"
 until_true 30 grep -q "^grabbed 800" "$RIG_DIR/grab.log"
 ok $? "L2: 800 control connections of one user, and 600 files"
-got=$(as 3 $OTHER timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 3 </dev/null)
+got=$(as 3 $OTHER timeout 300 "$PY" "$ATTACKS/app.py" hold "$A" 7300 3 3 </dev/null)
 is "$got $(accel_count 3 client)" "held 3 failed 0
 all still there 3" "L2: the connections of another user are accelerated" || diag "$(plain_reasons 3)"
 grep -q "user $NOBODY has .* clients; what is left of the open files is kept for others" "$RIG_DIR/iwarpd.3.log"

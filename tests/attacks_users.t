@@ -45,8 +45,11 @@ done_with() {
 said() { until_true 60 grep -q "$2" "$RIG_DIR/$1.log" || diag "$1: $(tail -n 3 "$RIG_DIR/$1.log")"; }
 beats() { awk '/^beat/ { n = $2 } END { print n + 0 }' "$RIG_DIR/$1.log"; }
 beating() { [ "$(beats "$1")" -ge $(($2 + 200)) ]; }
-accelerated() { stream_count 2 "r['uid'] == $1 and r['transport'] != 'tcp'"; }
+# of that user: accelerated, and plain TCP by reason of the quota
+accelerated() { stream_count 2 "r['uid'] == $1 and r['transport'] == 'iwarp'"; }
 of_quota() { stream_count 2 "r['uid'] == $1 and r['transport'] == 'tcp' and r['reason'] == 'quota'"; }
+# Connections are upgraded while they are used: until so many are.
+are() { [ "$(accelerated "$1") $(of_quota "$1")" = "$2" ]; }
 # what is counted beside the daemon's own sessions, whose parts are all of one size
 counted() { host_ctl 2 status --json | json "[d['used_streams']] + [d['used_' + k] - d['used_stags'] * n for k, n in (('memory', 32768), ('reads', 64), ('cq_entries', 1024))]"; }
 nothing_counted() { [ "$(counted)" = "[0, 0, 0, 0]" ]; }
@@ -72,6 +75,7 @@ for q in max_streams=4 max_memory=14M max_stags=48 max_reads=256 max_cq_entries=
 	bg control nsenter --net="$(host_ns 2)" "$PY" "$APP" pulse "$A" 7390 0.001
 	bg pulse as $GOOD "$PY" "$APP" pulse "$A" 7300 0.001
 	said pulse ^up
+	until_true 60 are $GOOD "1 0"
 	is "$(accelerated $GOOD)" 1 "$key: the good user's pulse is accelerated"
 	until_true 60 beating pulse 0
 
@@ -79,6 +83,7 @@ for q in max_streams=4 max_memory=14M max_stags=48 max_reads=256 max_cq_entries=
 	bg hold as $GREEDY "$PY" "$APP" hold "$A" 7300 6
 	said hold ^held
 	is "$(grep ^held "$RIG_DIR/hold.log")" "held 6 failed 0" "$key: all six connections work"
+	until_true 60 are $GREEDY "4 2"
 	is "$(accelerated $GREEDY) $(of_quota $GREEDY)" "4 2" "$key: four are accelerated, two plain TCP by reason of the quota" ||
 		diag "$(plain_reasons 2)"
 	is "$(as $GREEDY "$PY" "$APP" bulk "$A" 7300 3000000 2>&1)" "bulk 3000000" "$key: beyond it every octet is right, there and back"
@@ -95,9 +100,9 @@ all still there" "$key: his server answers, over plain TCP"
 	ok $? "$key: the good user's pulse goes on all the while"
 	c=$(accel_count 2 client)
 	s=$(accel_count 2 server)
-	is "$(as $GOOD "$PY" "$APP" hold "$A" 7300 2 </dev/null) $(($(accel_count 2 client) - c))" "held 2 failed 0
+	is "$(as $GOOD "$PY" "$APP" hold "$A" 7300 2 2 </dev/null) $(($(accel_count 2 client) - c))" "held 2 failed 0
 all still there 2" "$key: his new connections are accelerated"
-	is "$(host_exec_iw 1 "$PY" "$APP" hold "$HERE" 7401 2 </dev/null) $(($(accel_count 2 server) - s))" "held 2 failed 0
+	is "$(host_exec_iw 1 "$PY" "$APP" hold "$HERE" 7401 2 2 </dev/null) $(($(accel_count 2 server) - s))" "held 2 failed 0
 all still there 2" "$key: those to his server too"
 	done_with hold
 	said hold "^all still there"
@@ -105,8 +110,10 @@ all still there 2" "$key: those to his server too"
 	# as server: the same quota, from the other side
 	bg hold host_exec_iw 1 "$PY" "$APP" hold "$HERE" 7400 6
 	said hold ^held
-	is "$(grep ^held "$RIG_DIR/hold.log") $(accelerated $GREEDY)" "held 6 failed 0 4" "$key: of six clients of his server four are accelerated"
-	at_least "$(of_quota $GREEDY)" 2 "$key: and two plain TCP by reason of the quota" || diag "$(plain_reasons 2)"
+	until_true 60 are $GREEDY "4 2"
+	is "$(grep ^held "$RIG_DIR/hold.log")" "held 6 failed 0" "$key: all six clients of his server are served"
+	is "$(accelerated $GREEDY) $(of_quota $GREEDY)" "4 2" "$key: four of them accelerated, two plain TCP by reason of the quota" ||
+		diag "$(plain_reasons 2)"
 	is "$(host_exec_iw 1 "$PY" "$APP" bulk "$HERE" 7400 3000000 2>&1)" "bulk 3000000" "$key: every octet of one more"
 	done_with hold
 	said hold "^all still there"

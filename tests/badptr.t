@@ -14,7 +14,7 @@ cases=$("$prog" count)
 is "$(comm -3 <("$prog" list | awk '{ print $1 }' | sort -u) <(awk '$2 == "intercepted" { print $1 }' "$RIG_TESTS/exports.list" | sort -u))" "" \
 	"every exported name is in the sweep"
 is "$("$prog" list | sort -u | awk '{ print $1 }' | uniq -d)" "" "none has cases and takes no pointer"
-at_least "$cases" 19440 "cases of one run"
+at_least "$cases" 20520 "cases of one run"
 
 # complete NAME NUMBER: each case has said something, and no two are the same
 complete() {
@@ -37,17 +37,29 @@ complete connecting-plain "$cases"
 
 host_exec_iw 1 env IWSOCK_RUNDIR="$RIG_DIR/none" timeout 300 "$prog" run >"$out.no-daemon"
 same no-daemon plain
-host_exec_iw 1 env IW_TEST_EXPECT=accelerated timeout 300 "$prog" run >"$out.local"
-same local plain
 host_exec_iw 1 timeout 300 "$prog" run -c >"$out.connecting"
 same connecting connecting-plain
+host_exec_iw 1 env IW_TEST_STREAMS=1 timeout 600 "$prog" run >"$out.local"
+same local plain
+# two ends of each connection there are
+at_least "$(ends 1 joined)" $((2 * $(grep -c '^\(connected\|accepted\) ' "$out.plain"))) "local: ends that were joined"
+
+# the call itself exchanges the socket for the carrier, and then meets the pointer
+daemon_stop 1 && daemon_start 1 -o go=at-once
+printf 'upgrade_after 0\nupgrade_wait 1000\n' >"$RIG_DIR/wait.conf"
+host_exec_iw 1 env IWSOCK_CONF="$RIG_DIR/wait.conf" timeout 600 "$prog" run >"$out.switching"
+same switching plain
+at_least "$(ends 1 switched)" 1000 "switching: ends that were"
+RIG_OPTS[1]=
+daemon_stop 1 && daemon_start 1
 
 host_bg 2 port.plain "$prog" serve
-host_bg_iw 2 port.iw "$prog" serve
+host_bg_iw 2 port.iw env IW_TEST_STREAMS=1 "$prog" serve
 until_true 10 [ -s "$RIG_DIR/port.plain" ] && until_true 10 [ -s "$RIG_DIR/port.iw" ]
 ok $? "a peer on another host"
 host_exec 1 timeout 300 "$prog" run "$(host_addr 2)" "$(cat "$RIG_DIR/port.plain")" >"$out.wire"
-host_exec_iw 1 env IW_TEST_EXPECT=accelerated timeout 300 "$prog" run "$(host_addr 2)" "$(cat "$RIG_DIR/port.iw")" >"$out.remote"
+host_exec_iw 1 env IW_TEST_STREAMS=1 timeout 600 "$prog" run "$(host_addr 2)" "$(cat "$RIG_DIR/port.iw")" >"$out.remote"
 complete remote "$(grep -c ^connected "$out.plain")"
 same remote wire
+at_least "$(ends 1 upgraded)" "$(grep -c ^connected "$out.plain")" "remote: ends that were upgraded"
 done_testing

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The benchmark of the RNIC measures something in each of its kinds, beside plain TCP, and says so when it cannot.
+# The benches measure something in each of their kinds, beside plain TCP, and say so when they cannot.
 . "$(dirname "$0")/lib/tap.sh"
 : "${IW_BUILD:=$(dirname "$0")/../build/plain}"
 rdma=$IW_BUILD/bench/rdma/rdma
@@ -29,4 +29,21 @@ is $? 2 "no octets: usage"
 is $? 2 "an unknown provider: usage"
 out=$(timeout 60 "$rdma" soft write 64 192.0.2.1 2>&1)
 is $? 1 "an address that is not ours: an error" || diag "$out"
+
+# ---- programs with the library ----
+if [ "$(id -u)" != 0 ]; then
+	skip "bench/price, bench/pause" "need root for network namespaces"
+	done_testing
+fi
+here=$(dirname "$0") build=$(cd "$IW_BUILD" && pwd)
+cd "$here/.." || exit 1
+build=$(realpath --relative-to=. "$build")
+out=$(bench/price "$build" 2 0.05 2>&1)
+is "$? $(grep -c ' \.\. ' <<<"$out")" "0 $(command -v wrk nginx >/dev/null && echo 16 || echo 14)" "bench/price: ratios with quartiles" || diag "$out"
+is "$(grep -cE '^  (with|without|the daemon).* [0-9]+$' <<<"$out")" 4 "bench/price: memory" || diag "$out"
+is "$(grep -c 'failed\|NOT OK\|incomplete' <<<"$out")" 0 "bench/price: all of it" || diag "$out"
+out=$(bench/pause "$build" 3 2 2>&1)
+is "$? $(grep -c ' \.\. ' <<<"$out")" "0 42" "bench/pause: ratios with quartiles" || diag "$out"
+is "$(grep -c ' 3 of 3 connections\| 2 of 2 upgraded' <<<"$out")" 4 "bench/pause: of connections that were upgraded" || diag "$out"
+is "$(grep -c 'failed\|NOT OK' <<<"$out")" 0 "bench/pause: all of it" || diag "$out"
 done_testing

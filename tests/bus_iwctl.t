@@ -21,9 +21,10 @@ conn="transport state side pid uid fd program local peer reason reason_number"
 counts="tx_sends rx_sends tx_writes rx_writes tx_immediates rx_immediates tx_reads rx_reads tx_read_responses rx_read_responses
 	tx_atomics rx_atomics tx_fpdus rx_fpdus tx_wire_bytes rx_wire_bytes tx_write_bytes rx_write_bytes tx_read_bytes rx_read_bytes
 	rx_zero_tagged rx_tiny"
+past="since_proposal_ms proposed_octets proposed_calls went_back"
 
-has "status --json" "$(host_ctl 1 --json status | keys)" "version pid uid uptime_ms run_dir control_port system_bus programs listeners peers
-	streams_iwarp streams_local streams_pending streams_relay streams_closing plain stags tx_bytes rx_bytes crc markers large_fpdu ring_size
+has "status --json" "$(host_ctl 1 --json status | keys)" "version pid uid uptime_ms run_dir control_port system_bus programs peers
+	streams_iwarp streams_local streams_pending streams_relay streams_closing plain proposed ends_switched ends_joined ends_upgraded ends_back stags tx_bytes rx_bytes crc markers large_fpdu ring_size
 	inline_max read_threshold require_ipsec ipsec_policies"
 is "$(host_ctl 1 -j streams)" "[]" "streams --json of an idle daemon is an empty list"
 is "$(host_ctl 1 -j stags)" "[]" "and so is stags --json"
@@ -31,39 +32,54 @@ has "reasons --json" "$(host_ctl 1 -j reasons | keys)" "reason reason_number as_
 is "$(host_ctl 1 -j reasons | json 'len(d)')" "$(grep -c '^X(' "$RIG_TESTS/../proto/reason.h")" "every reason of the table is told"
 
 # ---- a connection over iWARP and a plain one ----
-host_bg_iw 2 server.log socat TCP-LISTEN:7001,bind=10.77.0.2,reuseaddr,fork EXEC:cat,nofork
+host_bg_iw 2 server.log socat TCP-LISTEN:7001,bind=10.77.0.2,reuseaddr,fork PIPE
 host_bg 2 plain.log socat TCP-LISTEN:7002,bind=10.77.0.2,reuseaddr,fork EXEC:cat,nofork
 host_port 2 7001 && host_port 2 7002
 mkfifo "$RIG_DIR/in1" "$RIG_DIR/in2"
 host_bg_iw 1 client1.log sh -c "exec nc -N 10.77.0.2 7001 <$RIG_DIR/in1"
 c1=$!
 exec 8>"$RIG_DIR/in1"
-echo hello >&8
-until_true 10 grep -q hello "$RIG_DIR/client1.log"
-ok $? "a connection over iWARP works"
-# not before: of two that connect while the daemons meet the second one may be accepted before the other host knows this one
+said=0
+say_hello() { echo hello >&8 && said=$((said + 1)); }
+over_iwarp() { say_hello; [ "$(stream_count "$1" "r['transport'] == 'iwarp'")" = 1 ]; }
+until_true 20 over_iwarp 1 && until_true 20 over_iwarp 2
+ok $? "a connection that is used comes to run over iWARP" || diag "$(host_ctl 1 streams; host_ctl 2 streams)"
 host_bg_iw 1 client2.log sh -c "exec nc -N 10.77.0.2 7002 <$RIG_DIR/in2"
 c2=$!
 exec 9>"$RIG_DIR/in2"
 echo hello >&9
 until_true 10 grep -q hello "$RIG_DIR/client2.log"
-ok $? "and one to a program without the library"
+ok $? "and one to a program without the library works"
+waits() { [ "$(stream_count 1 "r['pid'] == $c2 and r['reason'] == 'unanswered'")" = 1 ]; }
+until_true 10 waits
 has "streams --json, iwarp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'iwarp'])" | keys)" \
-	"id age_ms idle_ms tx_bytes rx_bytes $conn $counts"
-has "streams --json, tcp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'tcp'])" | keys)" "$conn"
-is "$(host_ctl 1 -j streams | json "[(r['pid'], r['tx_bytes'], r['rx_bytes'], r['peer']) for r in d if r['transport'] == 'iwarp']")" \
-	"[($c1, 6, 6, '10.77.0.2:7001')]" "pid, octets and peer are right"
+	"id age_ms idle_ms tx_bytes rx_bytes $conn $counts $past since_upgrade_ms upgraded_at_tx upgraded_at_rx attempts"
+has "streams --json, tcp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'tcp'])" | keys)" "id $conn $past"
+is "$(host_ctl 1 -j streams | json "[(r['pid'], r['peer']) for r in d if r['transport'] == 'iwarp']")" "[($c1, '10.77.0.2:7001')]" "pid and peer are right"
+# of the stream: what was on its way at the switch counts at one end and one way only
+settled() { [ "$(grep -c hello "$RIG_DIR/client1.log")" = $said ]; }
+octets() { host_ctl 1 -j streams | json "'%d %d' % next((r['tx_bytes'] + $1, r['rx_bytes'] + $1) for r in d if r['transport'] == 'iwarp')"; }
+until_true 10 settled
+wanted=$(octets 6)
+say_hello
+more() { settled && [ "$(octets 0)" = "$wanted" ]; }
+until_true 10 more
+ok $? "octets are right" || diag "wanted $wanted, got $(octets 0)"
+is "$(host_ctl 1 -j streams | json "[r['proposed_calls'] < 5 and r['proposed_octets'] < 60 and r['since_proposal_ms'] >= r['since_upgrade_ms'] and \
+	r['upgraded_at_tx'] % 6 == 0 and r['went_back'] == 0 for r in d if r['transport'] == 'iwarp']")" "[True]" "when it was proposed and upgraded" ||
+	diag "$(host_ctl 1 -j streams)"
 is "$(host_ctl 1 -j streams | json "[(r['pid'], r['reason']) for r in d if r['transport'] == 'tcp']")" \
-	"[($c2, 'listener-not-registered')]" "and so is the reason"
+	"[($c2, 'unanswered')]" "and the reason of the other one is right"
 has "stags --json" "$(host_ctl 1 -j stags | keys)" "stag to uid length access stream"
 has "peers --json" "$(host_ctl 1 -j peers | keys)" "address state reason reason_number session_in session_out streams"
-has "listeners --json" "$(host_ctl 2 -j listeners | keys)" "address pid uid program"
 
 out=$(host_ctl 1 why "$c2")
 is $? 0 "why PID"
-is "$(grep -c 'Reason 4, listener-not-registered: ' <<<"$out")" 1 "gives the reason in a sentence"
+is "$(grep -c 'Reason 29, unanswered: ' <<<"$out") $(grep -c '^  Proposed .* ago, after .* calls and .* octets' <<<"$out")" "1 1" \
+	"gives the reason in a sentence, and what is known of it" || diag "$out"
 out=$(host_ctl 1 why 10.77.0.2:7001)
-is "$(grep -c 'It runs over iWARP' <<<"$out")" 1 "why ADDR:PORT finds the accelerated one only"
+is "$(grep -c 'It runs over iWARP' <<<"$out") $(grep -c 'until it was proposed .*; switched .* ago; upgraded .* ago' <<<"$out")" "1 1" \
+	"why ADDR:PORT finds the accelerated one only, and tells its life" || diag "$out"
 is "$(host_ctl 1 -j why 10.77.0.2 | json "len(d['connections'])")" 2 "why ADDR finds both"
 fd=$(host_ctl 1 -j streams | json "[r['fd'] for r in d if r['transport'] == 'iwarp'][0]")
 host_ctl 1 why "$c1/$fd" >/dev/null
@@ -80,12 +96,30 @@ is $? 1 "why of an address nobody talks to"
 
 # ---- check ----
 out=$(host_ctl 1 check 10.77.0.2:7001)
-is $? 0 "check of a registered listener" || diag "$out"
-out=$(host_ctl 1 check 10.77.0.2:7002)
-is $? 1 "check of a listener without the library" || diag "$out"
+is $? 0 "check of a host with a daemon" || diag "$out"
 has "check --json" "$(host_ctl 1 -j check 10.77.0.2:7001 | keys)" "ok address port steps"
 out=$(host_ctl 1 check '[fd77::9]:1')
 is $? 1 "check of nobody" || diag "$out"
+
+# ---- upgrade, downgrade ----
+id=$(host_ctl 1 -j streams | json "[r['id'] for r in d if r['pid'] == $c2][0]")
+out=$(host_ctl 1 downgrade "$id")
+is "$? $(grep -c "^downgrade asked for: $id, nc (pid $c2), .* now plain$" <<<"$out")" "0 1" "downgrade of one that waits" || diag "$out"
+out=$(host_ctl 1 why "$c2")
+is "$(grep -c 'Reason 36, downgraded: ' <<<"$out")" 1 "is the reason then" || diag "$out"
+err=$(host_ctl 1 downgrade "$id" 2>&1)
+is "$? $(grep -c "$id: no downgrade: it is plain TCP, and stays so" <<<"$err")" "1 1" "and once is enough" || diag "$err"
+has "upgrade --json" "$(host_ctl 1 upgrade --json "$id" | keys)" "asked why id $conn $past"
+is "$(stream_count 1 "r['reason'] == 'unanswered'")" 1 "and it waits again"
+id=$(host_ctl 1 -j streams | json "[r['id'] for r in d if r['transport'] == 'iwarp'][0]")
+err=$(host_ctl 1 upgrade "$id" 2>&1)
+is "$? $(grep -c 'it is upgraded' <<<"$err")" "1 1" "upgrade of one that is upgraded"
+err=$(host_ctl 1 downgrade "$id" 2>&1)
+is "$? $(grep -c 'cannot be undone' <<<"$err")" "1 1" "which stays so"
+host_ctl 1 upgrade 2>/dev/null
+is $? 2 "upgrade of nothing: usage"
+host_ctl 1 downgrade 12x 2>/dev/null
+is $? 2 "downgrade of what is no id: usage"
 
 # ---- who may see what ----
 if command -v setpriv >/dev/null; then
@@ -94,6 +128,7 @@ if command -v setpriv >/dev/null; then
 	as() { setpriv --reuid 65534 --regid 65534 --clear-groups "$RIG_DIR/iwctl" --run-dir "$dir" "$@"; }
 	is "$(as -j streams)" "[]" "another user does not see root's connections"
 	is "$(as -j stags)" "[]" "nor STags"
+	is "$(as -j downgrade "$id" | json "[(r['asked'], 'program' in r) for r in d]")" "[(False, False)]" "and cannot downgrade what he does not see"
 	is "$(as -j status | json "d['streams_iwarp']")" 1 "but the totals"
 	is "$(as -j reasons | json "sum(r['as_client'] for r in d)")" "$(host_ctl 1 -j reasons | json "sum(r['as_client'] for r in d)")" \
 		"and the reasons"
@@ -124,8 +159,8 @@ unwritten() { # NAME COMMAND...
 		is "$? $(grep -c 'standard output' <<<"$err")" "4 1" "$name: standard output that is $how" || diag "$err"
 	done
 }
-for cmd in status streams peers stags listeners reasons "why $c1" "why $$" "check 10.77.0.2:7001" "check 10.77.0.2:7002" "close ffff --json" "close --idle 9999" \
-	"check-policy $RIG_DIR/good.conf" --version --help "close --help" "rping --help"; do
+for cmd in status streams peers stags reasons "why $c1" "why $$" "check 10.77.0.2:7001" "close ffff --json" "upgrade ffff --json" "close --idle 9999" \
+	"check-policy $RIG_DIR/good.conf" --version --help "close --help" "downgrade --help" "rping --help"; do
 	# shellcheck disable=SC2086
 	unwritten "$cmd" host_ctl 1 $cmd
 	# shellcheck disable=SC2086
@@ -198,7 +233,7 @@ is $? 0 "and others are still answered"
 exec 8>&- 9>&-
 until_true 10 rig_gone "$c1"
 until_true 10 rig_gone "$c2"
-is "$(host_ctl 1 -j status | json "(d['tx_bytes'], d['rx_bytes'])")" "(6, 6)" "status counts the octets of streams that have ended, too"
+is "$(host_ctl 1 -j status | json "'%d %d' % (d['tx_bytes'], d['rx_bytes'])")" "$wanted" "status counts the octets of streams that have ended, too"
 # STags of control sessions (stream 0) stay
 idle() { [ "$(host_ctl 1 -j stags | json "[r for r in d if r['stream'] != '0']")" = "[]" ] && [ "$(host_ctl 1 -j streams)" = "[]" ]; }
 until_true 10 idle

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What is on the wire, as tshark sees it: MPA startup with our private data, every RDMAP operation the stream uses, good CRCs.
+# What is on the wire, as tshark sees it: MPA startup with our private data, every RDMAP operation the stream uses, good CRCs; and of a
+# connection that lasts, the program's own octets first, and iWARP from some octet on.
 . "$(dirname "$0")/lib/rig.sh"
 rig_need tshark dumpcap python3
 PY=$(python3 -c 'import sys; print(sys.executable)')
@@ -18,6 +19,7 @@ connections() { shark -Y "$1" -T fields -e tcp.stream | sort -u | wc -l; }
 
 traffic() {
 	local server
+	until_true 10 host_ctl 1 check "$(host_addr 2):7025" && until_true 10 host_ctl 2 check "$(host_addr 1):7025"
 	rig_capture 1 "$pcap"
 	ok $? "$title: capturing" || { sed 's/^/# /' "$RIG_DIR/dumpcap.log"; return; }
 	host_bg_iw 1 server.log "$PY" "$NET" smtp-server :: 7025
@@ -64,9 +66,66 @@ run() {
 	diag "$title: retransmitted or out of order: $(shark -Y 'tcp.analysis.retransmission || tcp.analysis.out_of_order' | wc -l) packets"
 }
 
+# The limits that are the default: what was asked and answered before is on the wire as it is, and nothing of it afterwards.
+middle() {
+	local server client missing at seen
+	title="in its middle" pcap=$RIG_DIR/middle.pcap
+	rig_capture 1 "$pcap"
+	ok $? "$title: capturing" || { sed 's/^/# /' "$RIG_DIR/dumpcap.log"; return; }
+	host_bg_iw 1 talk.log env -u IWSOCK_CONF "$PY" "$RIG_TESTS/lib/talk.py" server "$(host_addr 1)" 7026
+	server=$!
+	host_port 1 7026
+	at=$(ends 1 upgraded)
+	host_told 2 talker env -u IWSOCK_CONF "$PY" "$RIG_TESTS/lib/talk.py" client "$(host_addr 1)" 7026
+	client=$!
+	more() { tell talker 100 && [ "$(ends 1 upgraded)" -gt "$at" ]; }
+	until_true 20 more
+	ok $? "$title: a connection is upgraded after some questions and answers"
+	tell talker 100
+	tell_end talker $client
+	is "$? $(sed -n '$s/ .*//p' "$RIG_DIR/talker.log")" "0 ok" "$title: it goes on to its end"
+	host_end $server
+	until_true 30 no_streams 1
+	rig_capture_stop
+	missing=$(rig_captured 2>&1)
+	is "$missing" "" "$title: the capture is complete"
+	# FRAME DIRECTION SEQUENCE-NUMBER, of the octet where it begins
+	shark -Y '(iwarp_mpa.req || iwarp_mpa.rep) && tcp.port == 7026' -T fields -e frame.number -e tcp.srcport -e tcp.seq -e tcp.len -e iwarp_mpa.pdlength >"$RIG_DIR/startup"
+	is "$(wc -l <"$RIG_DIR/startup") $(awk '$4 != 20 + $5' "$RIG_DIR/startup" | wc -l)" "2 0" "$title: a Request and a Reply, each a TCP segment of its own" ||
+		sed 's/^/# /' "$RIG_DIR/startup"
+	seen=$(python3 - "$RIG_DIR/startup" <(shark -Y 'tcp.port == 7026 && tcp.len > 0' -T fields -E occurrence=f -e tcp.srcport -e tcp.seq -e tcp.payload -e iwarp_mpa.ulpdulength) <<-'PY'
+		import sys
+		begins = {}
+		for line in open(sys.argv[1]):
+		    port, seq, n = line.split()[1:4]
+		    begins[port] = int(seq), int(seq) + int(n)
+		PATTERN = bytes(range(48, 112)) * 4096
+		questions = b"".join(PATTERN[i:i + 40] for i in range(100))
+		plain, fpdus, between = {}, 0, 0
+		for line in open(sys.argv[2]):
+		    port, seq, payload, ulpdu = (line.rstrip("\n").split("\t") + [""])[:4]
+		    seq, payload = int(seq), bytes.fromhex(payload)
+		    first, after = begins[port]
+		    if seq < first:
+		        plain.setdefault(port, {}).update({seq + i: c for i, c in enumerate(payload)})
+		        between += seq + len(payload) > first
+		    elif seq >= after:
+		        fpdus += bool(ulpdu)
+		said = {port: bytes(c for _, c in sorted(x.items())) for port, x in plain.items()}
+		ways = [s for s in said.values() if len(s) >= 32 * 20 and questions.startswith(s[:4000])]
+		print("ok" if len(said) == 2 and len(ways) == 2 and not between and fpdus else "bad",
+		      "plain octets", {k: len(v) for k, v in said.items()}, "segments across the border", between, "FPDUs", fpdus)
+	PY
+	)
+	is "${seen%% *}" ok "$title: before them what the program said, behind them FPDUs"
+	diag "$title: ${seen#* }"
+}
+
 # Whether a large write is read by the peer or written to it depends on how much of it is there at once: make it certain.
 RIG_DAEMON_OPTS="$RIG_DAEMON_OPTS -o read_threshold=32768"
 rig_up 2
+# a mail is over before anybody would miss something better
+echo "upgrade_wait 200" >>"$IWSOCK_CONF"
 run "large FPDUs" large
 for h in 1 2; do
 	daemon_stop $h
@@ -74,4 +133,5 @@ for h in 1 2; do
 done
 run "FPDUs of a segment" emss
 at_most "$(shark -Y iwarp_mpa.fpdu -T fields -e iwarp_mpa.ulpdulength | tr ',' '\n' | sort -n | tail -n 1)" 1500 "FPDUs of a segment: none is larger"
+middle
 done_testing

@@ -10,11 +10,12 @@ N=1000
 case $IW_BUILD in *san*|*address*|*thread*) N=200 ;; esac
 
 # ends.py server ADDRESS PORT	accepts for ever; how each connection ended goes to the output
-# ends.py client ADDRESS PORT N	connections that greet and fall silent, sleeping in epoll; at the end of the input: how many ended how
-# ends.py full ADDRESS PORT	writes until that is refused; what refused it
+# ends.py client ADDRESS PORT N	connections that greet, and again for each line of input, and are silent otherwise, sleeping in epoll; at its end: how
+#				many ended how
+# ends.py full ADDRESS PORT	greets as often as it is told; at the end of the input writes until that is refused; what refused it
 # ends.py mute ADDRESS PORT	listens, accepts nothing until its input ends
 cat >"$RIG_DIR/ends.py" <<'END'
-import collections, errno, resource, select, socket, sys, threading
+import collections, errno, os, resource, select, socket, sys, threading
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
 what, addr, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -65,12 +66,19 @@ def client(n):
     while True:
         for fd, ev in p.poll():
             if fd == sys.stdin.fileno():
-                report(count)
-                for s in socks.values():    # those that live still work
-                    s.sendall(b"?")
-                    assert s.recv(1) == b"!"
-                print("alive", len(socks), flush=True)
-                return
+                line = os.read(fd, 1)
+                if not line:
+                    report(count)
+                for i in range(1 if not line else 0 if line == b"\n" else 5):
+                    for s in socks.values():    # those that live still work
+                        s.sendall(b"?")
+                        assert s.recv(1) == b"!"
+                if line == b"\n":
+                    continue
+                print("more" if line else "alive", len(socks), flush=True)
+                if not line:
+                    return
+                continue
             s = socks.pop(fd)
             # as `ss -K` leaves it: the error once, then a socket without a connection
             err = errno.errorcode.get(s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), "0") if len(socks) % 2 else name(s.recv, 1)
@@ -85,6 +93,11 @@ def full():
     s.settimeout(None)
     total = 0
     print("ready", flush=True)
+    for line in sys.stdin:
+        for i in range(5):
+            s.sendall(b"?")
+            assert s.recv(1) == b"!"
+        print("more", flush=True)
     try:
         while True:
             total += s.send(b"x" * 65536)
@@ -99,32 +112,32 @@ def mute():
 END
 chmod 755 "$RIG_DIR" "$RIG_DIR/ends.py"
 
-# run HOST NAME args...: ends.py with the library in the background; its input is the FIFO NAME, its output NAME.log
+# run HOST NAME args...: ends.py with the library, which tell NAME tells
 run() {
 	local h=$1 name=$2
 	shift 2
-	mkfifo "$RIG_DIR/$name"
-	nsenter --net="$(host_ns "$h")" env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$RIG_LIB" ${AS-} \
-		"$PY" "$RIG_DIR/ends.py" "$@" <"$RIG_DIR/$name" >"$RIG_DIR/$name.log" 2>&1 &
-	RIG_PIDS+=($!)
+	# shellcheck disable=SC2086
+	host_told "$h" "$name" ${AS-} "$PY" "$RIG_DIR/ends.py" "$@"
 }
 said() { grep -q "$2" "$RIG_DIR/$1.log"; }
 waits() { until_true "${3-20}" said "$1" "$2" || { diag "$(tail -n 5 "$RIG_DIR/$1.log")"; return 1; }; }
+# streams NAME PID N TRANSPORT: told until its connections are streams, at both ends
+streams() {
+	is_all() { tell "$1" m && [ "$(stream_count 1 "r['pid'] == $2 and r['transport'] == '${4-iwarp}'")" = "$3" ]; }
+	until_true "${PATIENT-30}" is_all "$@" || { diag "$(host_ctl 1 streams | tail -n 5; plain_reasons 1)"; return 1; }
+}
 files() { find "/proc/$(daemon_pid "$1")/fd" -mindepth 1 | wc -l; }
 maps() { grep -c memfd: "/proc/$(daemon_pid "$1")/maps"; }
 used() { host_ctl "$1" -j status | json "[d[k] for k in sorted(d) if k.startswith('used_')]"; }
 ids() { host_ctl "$1" -j streams | json "' '.join(r['id'] for r in d if 'id' in r and ($2))"; }
-idle_all() { [ "$(stream_count 1 "r.get('idle_ms', 0) >= 1000 and r['pid'] == $1")" = "$2" ]; }
+idle_all() { [ "$(stream_count 1 "r.get('idle_ms', 0) >= 1000 and r['pid'] == $1 and r['transport'] == 'iwarp'")" = "$2" ]; }
 
 run 2 server server "$B" 7400
-exec 20>"$RIG_DIR/server"
 host_port 2 7400
 run 1 warm client "$B" 7400 1
 warm=$!
-exec 21>"$RIG_DIR/warm"
-waits warm ready
-exec 21>&-
-wait $warm
+waits warm ready && streams warm $warm 1
+tell_end warm $warm
 gone() { no_streams 1 && no_streams 2; }
 until_true 20 gone
 before="$(files 1) $(files 2)"
@@ -134,13 +147,11 @@ maps_before="$(maps 1) $(maps 2)"
 # ---- silent ones by the thousand ----
 run 1 silent client "$B" 7400 $N
 silent=$!
-exec 22>"$RIG_DIR/silent"
-waits silent "^ready" 120
+waits silent "^ready" 120 && PATIENT=120 streams silent $silent $N
 ok $? "$N connections"
 run 1 busy client "$B" 7400 3
 busy=$!
-exec 23>"$RIG_DIR/busy"
-waits busy ready
+waits busy ready && streams busy $busy 3
 until_true 30 idle_all $silent $N
 ok $? "iwctl streams lists them, with how long they are idle"
 out=$(host_ctl 1 close --idle 3600)
@@ -150,8 +161,7 @@ out=$(host_ctl 1 -j close $victims | json "sorted((r['id'], r['closed'], r['pid'
 is "$out" True "close ID ID ID"
 waits busy "^ends"
 is "$(grep ^ends "$RIG_DIR/busy.log" | tr ' ' '\n' | grep -c 'ECONNABORTED/eof/EPIPE')" 1 "these and no others, and at once"
-exec 23>&-
-wait $busy
+tell_end busy $busy
 
 start=$(now_ms)
 out=$(host_ctl 1 close --json --idle 1 --user root)
@@ -163,8 +173,7 @@ is "$(grep ^ends "$RIG_DIR/silent.log")" "ends ECONNABORTED/eof/EPIPE=$N" "the p
 resets() { [ "$(grep -c '^ended ECONNRESET' "$RIG_DIR/server.log")" -ge "$1" ]; }
 until_true 60 resets $((N + 3))
 ok $? "the other program sees ECONNRESET" || diag "$(sort "$RIG_DIR/server.log" | uniq -c)"
-exec 22>&-
-wait $silent
+tell_end silent $silent
 until_true 20 gone
 ok $? "no stream and no STag is left, here and there"
 is "$(used 1) $(used 2)" "$used_before" "nor anything of the quotas"
@@ -179,70 +188,54 @@ ok $? "the log says who closed how many"
 # asleep in send()
 cat >"$RIG_DIR/deaf.py" <<'END'
 import socket, sys
-l = socket.create_server((sys.argv[1], int(sys.argv[2])))
-kept = []
-while True:
-    kept.append(l.accept()[0])
+c = socket.create_server((sys.argv[1], int(sys.argv[2]))).accept()[0]
+while c.recv(1) == b"?": c.sendall(b"!")
+sys.stdin.read() or socket.socket().accept()
 END
-host_bg_iw 2 deaf.log "$PY" "$RIG_DIR/deaf.py" "$B" 7401
+host_told 2 deaf "$PY" "$RIG_DIR/deaf.py" "$B" 7401
 deaf=$!
 host_port 2 7401
 run 1 full full "$B" 7401
 full=$!
-exec 25>"$RIG_DIR/full"
-waits full ready
-stuck() { [ "$(stream_count 1 "r['pid'] == $full and r['state'] == 'running' and r.get('idle_ms', 0) > 500 and r['tx_bytes'] > 1000000")" = 1 ]; }
-until_true 30 stuck
+waits full ready && streams full $full 1
+exec {RIG_TOLD[full]}>&-
+stuck() { [ "$(stream_count 1 "r['pid'] == $full and r['state'] == '$1' and r.get('idle_ms', 0) > 500 and r['tx_bytes'] > 100000")" = 1 ]; }
+until_true 30 stuck running
+ok $? "a stream whose peer reads nothing" || diag "$(host_ctl 1 streams)"
 id=$(ids 1 "r['pid'] == $full")
 out=$(host_ctl 1 close "$id")
-is "$? $(cut -d ' ' -f 1,2 <<<"$out")" "0 closed $id," "a stream whose peer reads nothing: closed"
+is "$? $(cut -d ' ' -f 1,2 <<<"$out")" "0 closed $id," "is closed"
 waits full refused
 is "$(grep refused "$RIG_DIR/full.log")" "refused ECONNABORTED eof" "a program asleep in send wakes up"
-exec 25>&-
 wait $full
-host_end $deaf
+unset "RIG_TOLD[full]"
+tell_end deaf $deaf
 
-# held: the server never accepts
+# relayed: the other end never comes
+daemon_stop 1 && daemon_start 1 -o go=at-once
 run 2 mute mute "$B" 7402
-exec 26>"$RIG_DIR/mute"
+mute=$!
 host_port 2 7402
-rm -f "$RIG_DIR/full" && run 1 full full "$B" 7402
+run 1 full full "$B" 7402
 full=$!
-exec 25>"$RIG_DIR/full"
-state() { [ "$(stream_count 1 "r['pid'] == $full and r['state'] in ($1)")" = 1 ]; }
-until_true 10 state "'held', 'relay'"
-host_ctl 1 close "$(ids 1 "r['pid'] == $full")" >/dev/null
-is $? 0 "a stream that is held: closed"
-waits full refused
-is "$(grep refused "$RIG_DIR/full.log")" "refused ECONNABORTED eof" "its program sees it"
-exec 25>&-
-wait $full
-# relayed: it waited for the claim too long
-RIG_OPTS[1]='-o claim_timeout=50'
-daemon_stop 1 && daemon_start 1
-until_true 10 host_ctl 1 check "$B:7402"
-rm -f "$RIG_DIR/full" && run 1 full full "$B" 7402
-full=$!
-exec 25>"$RIG_DIR/full"
-until_true 10 state "'relay'"
-ok $? "a stream that was handed back to plain TCP"
+waits full ready
+exec {RIG_TOLD[full]}>&-
+until_true 10 stuck relay
+ok $? "a stream that is relayed, whose peer does not accept" || diag "$(host_ctl 1 streams)"
 host_ctl 1 close "$(ids 1 "r['pid'] == $full")" >/dev/null
 is $? 0 "is closed"
 waits full refused
 is "$(grep refused "$RIG_DIR/full.log")" "refused ECONNABORTED eof" "its program sees it"
-exec 25>&- 26>&-
 wait $full
-RIG_OPTS[1]=
-daemon_stop 1 && daemon_start 1
+unset "RIG_TOLD[full]"
+tell_end mute $mute
 
 # the other daemon is asleep: close_timeout, and not longer
-RIG_OPTS[1]='-o close_timeout=1000'
-daemon_stop 1 && daemon_start 1
+daemon_stop 1 && daemon_start 1 -o close_timeout=1000
 until_true 10 host_ctl 1 check "$B:7400"
 run 1 dark client "$B" 7400 1
 dark=$!
-exec 27>"$RIG_DIR/dark"
-waits dark ready
+waits dark ready && streams dark $dark 1
 kill -STOP "$(daemon_pid 2)"
 host_ctl 1 close "$(ids 1 "r['pid'] == $dark")" >/dev/null
 until_true 10 no_streams 1
@@ -251,23 +244,19 @@ is "$(grep ^ends "$RIG_DIR/dark.log")" "ends ECONNABORTED/eof/EPIPE=1" "its prog
 kill -CONT "$(daemon_pid 2)"
 until_true 20 no_streams 2
 ok $? "and the other end when it wakes up"
-exec 27>&-
-wait $dark
+tell_end dark $dark
 
 # within the host
 run 1 near server 127.0.0.1 7403
-exec 28>"$RIG_DIR/near"
 host_port 1 7403
 run 1 nearc client 127.0.0.1 7403 1
 nearc=$!
-exec 29>"$RIG_DIR/nearc"
-waits nearc ready
+waits nearc ready && streams nearc $nearc 1 local
 id=$(ids 1 "r['pid'] == $nearc")
 err=$(host_ctl 1 close "$id" 2>&1)
 is "$?" 1 "a stream within the host: no"
 is "$(grep -c "$id: not closed: it joins two programs of this host" <<<"$err")" 1 "and why"
-exec 29>&-
-wait $nearc
+tell_end nearc $nearc
 is "$(tail -n 1 "$RIG_DIR/nearc.log")" "alive 1" "it goes on"
 
 # ---- who may ----
@@ -278,11 +267,9 @@ if command -v setpriv >/dev/null; then
 	as 65534 --version >/dev/null && setpriv --reuid 65534 --regid 65534 --clear-groups "$PY" -c '' 2>/dev/null || PY=/usr/bin/python3
 	run 1 mine client "$B" 7400 2
 	mine=$!
-	exec 30>"$RIG_DIR/mine"
 	AS="setpriv --reuid 65534 --regid 65534 --clear-groups" run 1 theirs client "$B" 7400 2
 	theirs=$!
-	exec 31>"$RIG_DIR/theirs"
-	waits mine ready && waits theirs ready
+	waits mine ready && waits theirs ready && streams mine $mine 2 && streams theirs $theirs 2
 	until_true 10 idle_all $mine 2 && until_true 10 idle_all $theirs 2
 	err=$(as 65534 close $(ids 1 "r['pid'] == $mine") 2>&1)
 	is "$? $(grep -c 'not closed: there is no such stream' <<<"$err")" "1 2" "a user cannot close another's, nor learn that they exist"
@@ -291,8 +278,8 @@ if command -v setpriv >/dev/null; then
 	is "$(as 65534 -j close --idle 1 | json "sorted({r['uid'] for r in d if r['closed']}) + [len(d)]")" "[65534, 2]" "close --idle of a user: his own"
 	waits theirs "^ends"
 	is "$(grep ^ends "$RIG_DIR/theirs.log")" "ends ECONNABORTED/eof/EPIPE=2" "they are closed"
-	exec 30>&- 31>&-
-	wait $mine $theirs
+	tell_end mine $mine
+	tell_end theirs $theirs
 	is "$(tail -n 1 "$RIG_DIR/mine.log")" "alive 2" "and nobody else's"
 else
 	skip "other users" "no setpriv"
@@ -314,5 +301,4 @@ usage 1 0
 usage 1 ffffffffffffffff
 usage 0 --help
 is "$(host_ctl 1 -j close deadbeef | json "[(r['id'], r['closed'], r['why']) for r in d]")" "[('deadbeef', False, 'there is no such stream')]" "an id of nothing, as JSON"
-exec 20>&- 28>&-
 done_testing

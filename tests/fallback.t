@@ -1,38 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Plain TCP stays plain TCP: every way not to be accelerated, with all octets, without delay, and with the right reason at both ends.
+# Plain TCP stays plain TCP: every way not to be upgraded, with all octets, without delay, and with the right reason at both ends; what passes is
+# upgraded when it has passed.
 . "$(dirname "$0")/lib/rig.sh"
 PY=$(python3 -c 'import sys; print(sys.executable)') || skip_all "needs python3"
 export PYTHONDONTWRITEBYTECODE=1
-NET=$RIG_TESTS/apps/net.py
+TALK=$RIG_TESTS/lib/talk.py
+LINES=$IW_BUILD/tests/lib/lines
 A=$(host_addr 1)
-BOUND=${IW_DELAY_BOUND_MS:-1000}	# far below any time-out of TCP, and no more than the longest answer_timeout
-# Which reason is shown must not depend on how soon a busy machine answers. The default is for what has no answer, see below.
-RIG_DAEMON_OPTS='-o answer_timeout=1000'
+BOUND=${IW_DELAY_BOUND_MS:-1000}	# far below any time-out of TCP
 port=7200
 
-# count HOST REASON client|server
-count() { host_ctl "$1" reasons --json | json "sum(r['as_$3'] for r in d if r['reason'] == '$2')"; }
-# grew HOST REASON SIDE BEFORE: there is one more than before
-grew() { [ "$(count "$1" "$2" "$3")" -gt "$4" ]; }
-
-# attempt NAME SERVER-EXEC CLIENT-EXEC FIRST CLIENT-REASON SERVER-REASON: one connection; how long it took in $ms
-attempt() {
-	local name=$1 sx=$2 cx=$3 first=$4 cr=$5 sr=$6 got c0 s0 pid
-	port=$((port + 1))
-	ms=
-	[ "$cr" = - ] || c0=$(count 2 "$cr" client)
-	[ "$sr" = - ] || s0=$(count 1 "$sr" server)
-	"$sx" 1 server.log "$PY" "$NET" pong-server "$A" $port "$first"
-	pid=$!
-	host_port 1 $port || { fail "$name: the server starts"; sed 's/^/# /' "$RIG_DIR/server.log"; return; }
-	got=$("$cx" 2 timeout 60 "$PY" "$NET" pong-client "$A" $port "$first" 2>&1)
-	is "${got% *}" ok "$name: all octets come back"
-	ms=${got##* }
-	[ "$cr" = - ] || { grew 2 "$cr" client "$c0"; ok $? "$name: the client's reason is $cr" || diag "client host has: $(plain_reasons 2)"; }
-	[ "$sr" = - ] || { grew 1 "$sr" server "$s0"; ok $? "$name: the server's reason is $sr" || diag "server host has: $(plain_reasons 1)"; }
-	host_end $pid
-}
 # in_time NAME LIMIT [command ...]: what just took $ms, begun with idle_begin, was in time. Time says nothing on a machine without
 # idle CPU: then the command, which sets $ms, is tried again, at most five times.
 in_time() {
@@ -45,6 +23,47 @@ in_time() {
 		"$@"
 	done
 	at_most "${ms:-99999}" "$limit" "$name: no delay, ms"
+}
+conf() { printf '%s\n' "${@:2}" >"$RIG_DIR/$1.conf"; }
+
+# ---- what the daemons show of one connection ----
+# field HOST CONDITION KEY: of the one row of `iwctl streams` that fits
+field() { host_ctl "$1" streams --json | json "[r.get('$3') for r in d if $2] or ['none']" | tr -d "[]'"; }
+# The two ends of the connection of pid: $mine and $theirs are conditions that find them, at host 2 and at host 1.
+ends_of() {
+	mine="r['pid'] == $1"
+	there() { local a; a=$(field 2 "$mine" local); theirs="r['peer'] == '$a'"; [ "$a" != none ]; }
+	until_true 20 there
+}
+shows() { # NAME HOST CONDITION WANTED-REASON [THEIR-REASON]
+	local want="$4${5+, $5}"
+	what() { echo "$(field "$1" "$2" reason)$([ -z "${3+x}" ] || echo ", $(field "$1" "$2" their_reason)")"; }
+	as_wanted() { [ "$(what "$@")" = "$want" ]; }
+	until_true 20 as_wanted "$2" "$3" ${5+x}
+	ok $? "$1: host $2 says $want" || diag "host $2: $(what "$2" "$3" x); $(host_ctl "$2" streams)"
+}
+is_iwarp() { [ "$(field 2 "$mine" transport)$(field 1 "$theirs" transport)" = iwarpiwarp ]; }
+
+# count HOST REASON client|server: connections that have ended with it
+count() { host_ctl "$1" reasons --json | json "sum(r['as_$3'] for r in d if r['reason'] == '$2')"; }
+grew() { [ "$(count "$1" "$2" "$3")" -gt "$4" ]; }
+
+# attempt NAME SERVER-EXEC CLIENT-EXEC FIRST CLIENT-REASON SERVER-REASON: one connection from its first octet to its last; how long it took in $ms
+attempt() {
+	local name=$1 sx=$2 cx=$3 first=$4 cr=$5 sr=$6 got c0 s0 pid
+	port=$((port + 1))
+	ms=
+	[ "$cr" = - ] || c0=$(count 2 "$cr" client)
+	[ "$sr" = - ] || s0=$(count 1 "$sr" server)
+	"$sx" 1 server.log "$PY" "$TALK" server "$A" $port "$first"
+	pid=$!
+	host_port 1 $port || { fail "$name: the server starts"; sed 's/^/# /' "$RIG_DIR/server.log"; return; }
+	got=$("$cx" 2 timeout 60 "$PY" "$TALK" client "$A" $port "$first" 2>&1 </dev/null | tail -n 1)
+	is "${got% *}" ok "$name: all octets come back"
+	ms=${got##* }
+	[ "$cr" = - ] || { until_true 20 grew 2 "$cr" client "$c0"; ok $? "$name: the client's reason is $cr" || diag "client host has: $(plain_reasons 2)"; }
+	[ "$sr" = - ] || { until_true 20 grew 1 "$sr" server "$s0"; ok $? "$name: the server's reason is $sr" || diag "server host has: $(plain_reasons 1)"; }
+	host_end $pid
 }
 # try, as attempt. FRESH is what brings back the state in which it began.
 try() {
@@ -63,7 +82,7 @@ restart() {
 }
 
 rig_up 2
-printf 'tcp both * *\n' >"$RIG_DIR/tcp.conf"
+conf tcp 'tcp both * *'
 host_bg_policy() {
 	local h=$1 log=$2
 	shift 2
@@ -75,128 +94,268 @@ host_exec_policy() {
 	host_exec_iw "$h" env IWSOCK_CONF="$RIG_DIR/tcp.conf" "$@"
 }
 
-try "both with library and daemon" host_bg_iw host_exec_iw 0 accelerated accelerated
+# ---- one end has no library, or may not ----
 for first in 0 1; do
 	f=$([ $first = 0 ] && echo "client first" || echo "server first")
-	try "plain client, $f" host_bg_iw host_exec $first - tuple-unknown
-	try "plain server, $f" host_bg host_exec_iw $first listener-not-registered -
-	try "policy of the client, $f" host_bg_iw host_exec_policy $first policy tuple-unknown
-	try "policy of the server, $f" host_bg_policy host_exec_iw $first listener-not-registered policy
+	try "plain client, $f" host_bg_iw host_exec $first - unanswered
+	try "plain server, $f" host_bg host_exec_iw $first unanswered -
+	try "policy of the client, $f" host_bg_iw host_exec_policy $first policy -
+	try "policy of the server, $f" host_bg_policy host_exec_iw $first - policy
 done
-got=$(host_ctl 2 reasons --json | json "sum(r['as_client'] for r in d if r['reason'] == 'accelerated')")
-is "$got" 1 "only the first connection was accelerated"
-
-# A connection that is open shows its reason in `iwctl streams` and `iwctl why`.
-port=$((port + 1))
-mkfifo "$RIG_DIR/hold"
-host_bg 1 server.log "$PY" "$NET" pong-server "$A" $port
-pid=$!
-host_port 1 $port
-host_bg_iw 2 client.log "$PY" "$NET" pong-client "$A" $port 0 "$RIG_DIR/hold"
+is "$(accel_count 2 client) $(ends 1 switched) $(ends 2 switched)" "0 0 0" "nothing was switched"
+host_bg_iw 1 server.log "$PY" "$TALK" server "$A" 7199
+server=$!
+host_port 1 7199
+n=$(accel_count 1 server)
+host_told 2 talk "$PY" "$TALK" client "$A" 7199
 client=$!
-row() { [ "$(stream_count 2 "r['pid'] == $client and r['transport'] == 'tcp' and r['reason'] == 'listener-not-registered'")" = 1 ]; }
-until_true 30 row
-ok $? "an open plain connection: iwctl streams shows transport and reason" || host_ctl 2 streams | sed 's/^/# /'
+ends_of $client
+talks() { tell talk 20 && is_iwarp; }
+until_true 20 talks
+ok $? "both with library and daemon: it runs over iWARP" || diag "$(host_ctl 2 streams)"
+tell_end talk $client
+is "$(tail -n 1 "$RIG_DIR/talk.log" | cut -d ' ' -f 1) $(($(accel_count 1 server) - n))" "ok 1" "and all octets come back"
+
+# ---- a rule of either end: both say so ----
+host_told 2 talk env IWSOCK_CONF="$RIG_DIR/tcp.conf" "$PY" "$TALK" client "$A" 7199
+client=$!
+ends_of $client
+shows "policy of the client" 2 "$mine" policy
+shows "policy of the client" 1 "$theirs" other-end policy
+tell_end talk $client
+host_bg_policy 1 policy.log "$PY" "$TALK" server "$A" 7194
+host_port 1 7194
+host_told 2 talk "$PY" "$TALK" client "$A" 7194
+client=$!
+ends_of $client
+shows "policy of the server" 2 "$mine" other-end policy
+shows "policy of the server" 1 "$theirs" policy
+tell_end talk $client
+
+# ---- an open connection shows its reason, and what to do ----
+host_bg 1 plain.log "$PY" "$TALK" server "$A" 7198
+plain=$!
+host_port 1 7198
+host_told 2 talk "$PY" "$TALK" client "$A" 7198
+client=$!
+ends_of $client
+shows "an open plain connection" 2 "$mine" unanswered
+is "$(field 2 "$mine" transport)" tcp "its transport is TCP"
 host_ctl 2 why "$client" >"$RIG_DIR/why" 2>&1
-grep -q 'LD_PRELOAD' "$RIG_DIR/why"
+grep -q 'Load the library into the program there' "$RIG_DIR/why"
 ok $? "iwctl why explains it and says what to do" || sed 's/^/# /' "$RIG_DIR/why"
-fifo_go "$RIG_DIR/hold"
-wait $client
-is "$(sed 's/ .*//' "$RIG_DIR/client.log")" ok "its octets came back"
+tell_end talk $client
+is "$(tail -n 1 "$RIG_DIR/talk.log" | cut -d ' ' -f 1)" ok "its octets came back"
 row_gone() { [ "$(stream_count 2 "r['pid'] == $client")" = 0 ]; }
 until_true 30 row_gone
 ok $? "it goes from iwctl streams when it ends"
-host_end $pid
+host_end $plain
 
-# Nobody who has the library accepts: the listener is registered, but a stranger inherited it.
-# $ms counts from the first order: until then the server is meant to wait.
-inherit_attempt() { # NAME FIRST CLIENT-REASON ORDERS...
-	local name=$1 first=$2 cr=$3 got c0 pid client order t
-	shift 3
-	port=$((port + 1))
-	ms=
-	c0=$(count 2 "$cr" client)
-	rm -f "$RIG_DIR/orders"
-	mkfifo "$RIG_DIR/orders"
-	host_bg_iw 1 server.log "$PY" "$NET" inherited "$A" $port "$RIG_DIR/orders" "$first"
-	pid=$!
-	exec 9>"$RIG_DIR/orders"
-	host_port 1 $port || { fail "$name: the server starts"; sed 's/^/# /' "$RIG_DIR/server.log"; return; }
-	host_bg_iw 2 client.log timeout 60 "$PY" "$NET" pong-client "$A" $port "$first"
-	client=$!
-	held() { [ "$(stream_count 2 "r['state'] in ('held', 'relay')")" -ge 1 ]; }
-	until_true 30 held
-	ok $? "$name: the connection is held or handed back" || host_ctl 2 streams | sed 's/^/# /'
-	t=$(now_ms)
-	for order; do
-		echo "$order" >&9
-	done
-	exec 9>&-
-	wait $client
-	ms=$(($(now_ms) - t))
-	got=$(cat "$RIG_DIR/client.log")
-	is "${got% *}" ok "$name: all octets come back"
-	until_true 30 grew 2 "$cr" client "$c0"
-	ok $? "$name: the client's reason is $cr" || diag "client host has: $(plain_reasons 2)"
-	host_end $pid
-}
-inherit() {
-	idle_begin
-	inherit_attempt "$@"
-	in_time "$1" $((BOUND + 300)) inherit_attempt "$@"
-}
-inherit "server inherited the listener without the library" 0 unclaimed go
-inherit "the claim never comes, and the server speaks first" 1 not-mpa go
-
-# The server's program is slow: it claims when it accepts, long after its connection was handed back.
-port=$((port + 1))
-cat >"$RIG_DIR/slow.py" <<-'END'
-	import socket, sys
-	sys.path.insert(0, sys.argv[1])
-	import net
-	l = socket.create_server((sys.argv[2], int(sys.argv[3])))
-	open(sys.argv[4]).read()
-	net.pong_one(l.accept()[0], 0)
-END
-rm -f "$RIG_DIR/orders"
-mkfifo "$RIG_DIR/orders"
-host_bg_iw 1 server.log "$PY" "$RIG_DIR/slow.py" "$RIG_TESTS/apps" "$A" $port "$RIG_DIR/orders"
-pid=$!
-host_port 1 $port
-host_bg_iw 2 client.log timeout 60 "$PY" "$NET" pong-client "$A" $port
+# ---- young: nobody is told, and iwctl why knows the words ----
+host_told 2 lines env -u IWSOCK_CONF "$LINES" 7199 "$A"
 client=$!
-relayed() { [ "$(stream_count 2 "r['state'] == 'relay' and r['reason'] == 'unclaimed'")" = 1 ]; }
-until_true 30 relayed
-ok $? "a slow server: the client's octets are handed back as plain TCP" || host_ctl 2 streams | sed 's/^/# /'
-s0=$(count 1 tuple-unknown server)
-fifo_go "$RIG_DIR/orders"
-wait $client
-is "$(sed 's/ .*//' "$RIG_DIR/client.log")" ok "a slow server: all octets come back"
-grew 1 tuple-unknown server "$s0"
-ok $? "a slow server: its late claim is told that the connection is plain" || diag "server host has: $(plain_reasons 1)"
-wait $pid
+rounds() { # N: questions and answers
+	local i o=()
+	for ((i = 0; i < $1; i++)); do o+=("send 0 abc" "recv 0 3"); done
+	tell lines "${o[@]}"
+}
+until_true 20 rig_said lines 1
+rounds 3
+row_gone
+ok $? "young: the daemon was not told"
+host_ctl 2 why "$client/3" >"$RIG_DIR/why"
+grep -q 'young.*not yet carried what makes the switch worth it' "$RIG_DIR/why"
+ok $? "iwctl why PID/FD says so" || diag "$(cat "$RIG_DIR/why")"
+rounds 40
+ends_of $client
+worth() { rounds 5 && is_iwarp; }
+until_true 20 worth
+ok $? "and it is upgraded when it has carried as much" || diag "$(host_ctl 2 streams)"
+tell_end lines $client
 
-# The listener goes away between offer and claim; the held octets must find the stranger who inherited it.
+# ---- hindered for some time: the reason is shown, the octets go on, and it is upgraded when that is over ----
+# hindered NAME REASON BEGIN... -- END...: orders that begin it and that end it
+hindered() {
+	local name=$1 reason=$2 begin=() client
+	shift 2
+	while [ "$1" != -- ]; do begin+=("$1"); shift; done
+	shift
+	conf calls "upgrade_after 8 calls"
+	host_told 2 lines env IWSOCK_CONF="$RIG_DIR/calls.conf" "$LINES" 7199 "$A"
+	client=$!
+	until_true 20 rig_said lines 1
+	(printf '%s\n' "${begin[@]}" >&"${RIG_TOLD[lines]}")
+	until_true 20 rig_said lines $((1 + ${#begin[@]} - ${SILENT:-0}))
+	mine="r['pid'] == $client"
+	# dots have no answer
+	goes_on() { if [ -n "${SILENT-}" ]; then tell lines "send 0 ." "send 0 ." "send 0 ." "send 0 ."; else rounds 10; fi; }
+	says() { goes_on && [ "$(field 2 "$mine" reason)" = "$reason" ]; }
+	until_true 20 says
+	ok $? "$name: the reason is $reason, and octets go on" || diag "$(field 2 "$mine" reason) $(tail -n 2 "$RIG_DIR/lines.log")"
+	[ "$(field 2 "$mine" transport)" = tcp ]
+	ok $? "$name: it is plain TCP"
+	ends_of $client
+	tell lines "$@"
+	[ "$reason" != busy ] || until_true 20 grep -q '^thread' "$RIG_DIR/lines.log"
+	on() { rounds 20 && is_iwarp; }
+	until_true 30 on
+	ok $? "$name: when that is over it is upgraded" || diag "$(host_ctl 2 streams) $(host_ctl 1 streams) $(tail -n 3 "$RIG_DIR/lines.log")"
+	tell_end lines $client
+}
+SILENT=1 hindered "a thread in a blocked recv" busy "thread 0 4" -- "send 0 abcd"
+hindered "a child has it, too" inherited "fork 0 0" -- "end"
+hindered "a number that the library does not know" alias "rawdup 0 1" -- "close 1"
+SILENT=1 hindered "an operation of an io_uring" io_uring-user "ringrecv 0" -- "send 0 abcd"
+
+# ---- hindered for good ----
+# never NAME REASON THEIR-REASON ORDER...: at host 2 and at host 1; the orders, and calls until it is known
+never() {
+	local name=$1 reason=$2 other=$3 client
+	shift 3
+	host_told 2 lines "$LINES" 7199 "$A"
+	client=$!
+	until_true 20 rig_said lines 1
+	tell lines "$@"
+	mine="r['pid'] == $client"
+	known() { rounds 5 && [ "$(field 2 "$mine" reason)" = "$reason" ]; }
+	until_true 20 known
+	ok $? "$name: the reason is $reason" || diag "$(host_ctl 2 streams)"
+	ends_of $client
+	known() { rounds 5 && [ "$(field 1 "$theirs" reason) $(field 1 "$theirs" their_reason)" = "$other" ]; }
+	until_true 20 known
+	ok $? "$name: the other end says $other" || diag "$(host_ctl 1 -j streams)"
+	[ "$(field 2 "$mine" transport) $(field 1 "$theirs" transport) $(field 1 "$theirs" state)" = "tcp tcp plain" ]
+	ok $? "$name: it is plain TCP at both ends" || diag "$(host_ctl 2 streams; host_ctl 1 streams)"
+	tell_end lines $client
+}
+never "urgent data" urgent "other-end urgent" "oob 0"
+never "passed to another process" inherited "other-end inherited" "pass 0"
+never "an option that only TCP has" option "other-end option" "set 0 36" # TCP_INQ
+# its peer hears the end and stays
+cat >"$RIG_DIR/stays.py" <<-'END'
+	import socket, sys
+	l = socket.create_server((sys.argv[1], 7197))
+	c = l.accept()[0]
+	while d := c.recv(100): c.sendall(d)
+	l.accept()
+END
+host_bg_iw 1 stays.log "$PY" "$RIG_DIR/stays.py" "$A"
+host_port 1 7197
+conf second "upgrade_after 2 calls"
+host_told 2 lines env IWSOCK_CONF="$RIG_DIR/second.conf" "$LINES" 7197 "$A"
+client=$!
+until_true 20 rig_said lines 1
+rounds 1
+tell lines "shut 0 1"
+echo "recv 0 1" >&"${RIG_TOLD[lines]}"
+ends_of $client
+shows "half-closed before it was proposed" 2 "$mine" half-closed
+shows "half-closed before it was proposed" 1 "$theirs" other-end half-closed
+host_end $client
+
+# ---- somebody wants plain TCP, and nobody asks the other end; and the life of a connection is told ----
+conf later "upgrade_after 100 calls"
+host_bg_iw 1 later.log env IWSOCK_CONF="$RIG_DIR/later.conf" "$PY" "$TALK" server "$A" 7196
+later=$!
+host_port 1 7196
+host_told 2 lines "$LINES" 7196 "$A"
+client=$!
+until_true 20 rig_said lines 1
+rounds 5
+ends_of $client
+shows "downgrade: before that" 2 "$mine" unanswered
+out=$(host_ctl 2 downgrade "$(field 2 "$mine" id)")
+is "$? $(grep -c '^downgrade asked for: ' <<<"$out")" "0 1" "downgrade: of one that waits for the other end" || diag "$out"
+shows "downgrade" 2 "$mine" downgraded
+rounds 50
+theirs="r['peer'] == '$(field 2 "$mine" local)'"
+shows "downgrade: it is proposed there, and" 1 "$theirs" other-end downgraded
+rounds 20
+is "$(field 2 "$mine" transport) $(field 1 "$theirs" transport) $(field 1 "$theirs" state)" "tcp tcp plain" "downgrade: nothing becomes of that"
+host_ctl 2 upgrade "$(field 2 "$mine" id)" >/dev/null
+is $? 0 "upgrade of it"
+is_up() { rounds 10 && is_iwarp; }
+until_true 30 is_up
+ok $? "and it runs over iWARP" || diag "$(host_ctl 2 streams; host_ctl 1 streams)"
+at=$(field 2 "$mine" upgraded_at_tx)
 for h in 1 2; do
-	daemon_stop $h
-	daemon_start $h -o claim_timeout=20000
+	host_ctl $h why $([ $h = 1 ] && echo $later || echo $client) >"$RIG_DIR/why"
+	grep -Eq "^  Plain TCP until it was proposed .* ago, after [0-9]+ calls and .* octets; switched .* ago; upgraded .* ago, at octet $at sent and $at received\." "$RIG_DIR/why"
+	ok $? "host $h tells its life, to the octet" || diag "$at: $(cat "$RIG_DIR/why")"
 done
-inherit "the listener goes away between offer and claim" 0 listener-gone close go
+tell_end lines $client
+# A relayed one goes back.
+daemon_stop 2 && daemon_start 2 -o go=at-once
+conf never "upgrade_after 1G calls 1G"
+host_bg_iw 1 young.log env IWSOCK_CONF="$RIG_DIR/never.conf" "$PY" "$TALK" server "$A" 7195
+host_port 1 7195
+host_told 2 lines "$LINES" 7195 "$A"
+client=$!
+until_true 20 rig_said lines 1
+mine="r['pid'] == $client and r['state'] == 'relay'"
+relayed() { rounds 1 && [ "$(stream_count 2 "$mine")" = 1 ]; }
+until_true 20 relayed
+ok $? "one is relayed" || diag "$(host_ctl 2 streams)"
+host_ctl 2 downgrade "$(field 2 "$mine" id)" >/dev/null
+mine="r['pid'] == $client"
+is_back() { rounds 5 && [ "$(field 2 "$mine" state) $(field 2 "$mine" reason)" = "plain downgraded" ]; }
+until_true 20 is_back
+ok $? "downgrade of a relayed one: it is the program's own again" || diag "$(host_ctl 2 streams)"
+rounds 100
+is "$(field 2 "$mine" state)" plain "and stays so"
+tell_end lines $client
+daemon_stop 2 && daemon_start 2 -o go=matched
+
+# ---- a limit is reached ----
+daemon_stop 2 && daemon_start 2 -o max_streams=0
+host_told 2 lines "$LINES" 7199 "$A"
+client=$!
+until_true 20 rig_said lines 1
+mine="r['pid'] == $client"
+no_room() { rounds 10 && [ "$(field 2 "$mine" reason)" = quota ]; }
+until_true 20 no_room
+ok $? "no room for a stream: the reason is quota" || diag "$(host_ctl 2 streams)"
+ends_of $client
+known() { rounds 10 && [ "$(field 1 "$theirs" reason) $(field 1 "$theirs" their_reason)" = "other-end quota" ]; }
+until_true 20 known
+ok $? "no room for a stream: the other end says other-end, quota" || diag "$(host_ctl 1 -j streams)"
+host_ctl 2 why "$client" | grep -q 'Raise it in iwarpd.conf'
+ok $? "no room for a stream: what to do"
+tell_end lines $client
+
+# ---- another network namespace than the daemon's ----
+daemon_stop 2 && daemon_start 2 -o max_streams=16384
+host_told 1 lines env IWSOCK_RUNDIR="$(host_dir 2)" "$LINES" 7199 "$A"
+client=$!
+until_true 20 rig_said lines 1
+mine="r['pid'] == $client"
+strange() { rounds 5 && [ "$(field 2 "$mine" reason)" = netns ]; }
+until_true 20 strange
+ok $? "a program of another network namespace: the reason is netns" || diag "$(host_ctl 2 streams)"
+tell_end lines $client
+
+# ---- the other host's daemon lets us in, or not ----
+daemon_stop 1 && daemon_start 1 -o allow=127.0.0.0/8
+FRESH=restart
+try "its daemon refuses this host" host_bg_iw host_exec_iw 0 peer-refused -
+daemon_stop 1 && daemon_start 1 -o allow=0.0.0.0/0
+daemon_stop 2 && daemon_start 2 -o allow=127.0.0.0/8
+try "its daemon cannot reach us" host_bg_iw host_exec_iw 0 peer-untrusted -
+host_end $server
 daemon_stop 1
 daemon_stop 2
 RIG_OPTS=()
 daemon_start 2
 
 # No daemon at the server's host: its control port refuses.
-FRESH=restart
 try "no daemon at the peer" host_bg_iw host_exec_iw 0 peer-no-iwarp -
 FRESH=
 try "no daemon at the peer, the next connection" host_bg_iw host_exec_iw 1 peer-no-iwarp -
 # No daemon at the client's host.
 daemon_stop 2
 daemon_start 1
-try "no daemon at the client's host" host_bg_iw host_exec_iw 0 - -
-try "no daemon at the client's host, server first" host_bg_iw host_exec_iw 1 - -
+try "no daemon at the client's host" host_bg_iw host_exec_iw 0 - peer-no-iwarp
+try "no daemon at the client's host, server first" host_bg_iw host_exec_iw 1 - peer-no-iwarp
 is "$(accel_count 1 server)" 0 "no daemon at the client's host: nothing was accelerated"
 host_ctl 2 status >"$RIG_DIR/out" 2>&1
 is $? 3 "iwctl says that there is no daemon"
@@ -215,23 +374,16 @@ cat >"$RIG_DIR/still.py" <<-'END'
 	def talk():
 	    t = time.monotonic()
 	    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
-	    t = time.monotonic() - t
-	    c.sendall(b"x")
-	    assert c.recv(1) == b"x"
-	    print("%.0f" % (t * 1000), flush=True)	# not before: the set-up is over, and the daemon may stand still
+	    for i in range(3):
+	        c.sendall(b"x")
+	        assert c.recv(1) == b"x"
+	    print("%.0f" % ((time.monotonic() - t) * 1000), flush=True)
 	    return c
 	known = [] if len(sys.argv) < 4 else [talk(), open(sys.argv[3]).read()]
 	talk(), talk()
 END
-cat >"$RIG_DIR/echo.py" <<-'END'
-	import socket, sys, threading
-	l = socket.create_server((sys.argv[1], int(sys.argv[2])))
-	def echo(c):
-	    while d := c.recv(4096): c.sendall(d)
-	while True: threading.Thread(target=echo, args=(l.accept()[0],), daemon=True).start()
-END
 port=$((port + 1))
-host_bg_iw 1 server.log "$PY" "$RIG_DIR/echo.py" "$A" $port
+host_bg_iw 1 server.log "$PY" "$TALK" server "$A" $port
 host_port 1 $port
 still() {
 	local client
@@ -260,8 +412,7 @@ in_time "the daemon stands still, a new program" 500 still_new
 daemon_stop 1
 daemon_stop 2
 
-# Packets to the control port vanish: there is no answer, and the default says how long we wait for one.
-RIG_DAEMON_OPTS=
+# Packets to the control port vanish: there is no answer.
 daemon_start 1
 daemon_start 2
 vanish() {
@@ -271,9 +422,12 @@ vanish() {
 		ip -n "$ns" rule del pref 0 lookup local
 }
 if vanish 2>/dev/null; then
-	FRESH=restart
-	try "packets to the control port vanish" host_bg_iw host_exec_iw 0 peer-unreachable -
-	FRESH=
+	host_told 2 talk "$PY" "$TALK" client "$A" $port
+	client=$!
+	ends_of $client
+	shows "packets to the control port vanish" 2 "$mine" peer-unreachable
+	tell_end talk $client
+	is "$(tail -n 1 "$RIG_DIR/talk.log" | cut -d ' ' -f 1)" ok "packets to the control port vanish: all octets come back"
 	try "packets to the control port vanish, the next connection" host_bg_iw host_exec_iw 1 peer-unreachable -
 else
 	skip "packets to the control port vanish" "no policy routing"

@@ -12,7 +12,7 @@ same() { # NAME FROM-SOURCE FROM-MANUAL
 		diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") | sed 's/^/# /'
 	fi
 }
-# "7 fd-shared: sentence advice" on one line each
+# "5 policy: sentence advice" on one line each
 table=$(sed -n '/define IW_REASONS/,/^$/p' proto/reason.h | tr -d '\\\n' | sed 's/X(/\n/g' |
 	sed -n 's/^\([0-9]*\), [A-Z_]*, "\([^"]*\)", *"\([^"]*\)", *"\([^"]*\)".*/\1 \2: \3 \4/p' | grep -v '^0 ')
 manual=$(sed -n '/^\.SH REASONS/,/^\.SH D-BUS/p' man/iwctl.8 | sed 's/\\-/-/g' | awk '

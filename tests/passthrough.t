@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Under the library without a daemon nothing changes: files, pipes, other sockets, plain TCP, odd processes, exit codes, output.
+# Under the library without a daemon nothing changes: files, pipes, other sockets, plain TCP, odd processes, exit codes, output. Nor does the cost of
+# a connection that is never proposed, with one.
 . "$(dirname "$0")/lib/rig.sh"
 RIG_NO_DAEMON=1 rig_up 1
 bare() { host_exec 1 "$@"; }
@@ -64,6 +65,131 @@ if command -v strace >/dev/null; then
 	at_most "$((b - a))" 6 "strace: no system call more per read and write"
 	b=$(with strace -f -e trace=clone,clone3,socket,connect true 2>&1 | grep -Ec 'clone|connect')
 	is "$b" 0 "strace: no thread, no connection at start-up"
+fi
+# A connection that is never proposed makes exactly the system calls that it makes without the library, with a daemon and without one:
+# what ten more of them make, by name and number.
+cat >"$RIG_DIR/young.py" <<'END'
+import errno, os, select, socket, sys
+def talk(way):
+    l = socket.create_server(("127.0.0.1", 0))
+    c = socket.create_connection(l.getsockname())
+    s = l.accept()[0]
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    p = select.epoll()
+    p.register(s, select.EPOLLIN | select.EPOLLET)
+    p.modify(s, select.EPOLLIN)
+    n = socket.socket()
+    n.setblocking(False)
+    assert n.connect_ex(l.getsockname()) in (0, errno.EINPROGRESS)
+    q = select.poll()
+    q.register(n, select.POLLOUT)
+    assert q.poll() and not n.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    n.close()
+    assert l.accept()[0].recv(1) == b""
+    for i in range(5):
+        c.sendall(b"question")
+        if way == "poll": select.select([s], [], [])
+        else: p.poll()
+        assert s.recv(100) == b"question"
+        s.sendmsg([b"ans", b"wer"])
+        assert os.read(c.fileno(), 100) == b"answer"
+    c.setblocking(False)
+    try: c.recv(1)
+    except BlockingIOError: pass
+    p.unregister(s)
+    d = s.dup()
+    c.shutdown(socket.SHUT_WR)
+    assert d.recv(1) == b""
+    c.getsockname(), s.getpeername(), s.fileno()
+    for x in c, s, d, l, p: x.close()
+for i in range(int(sys.argv[-1])): talk(("poll", "epoll")[i % 2])
+END
+calls() { # N PREFIX...: what N connections make
+	local n=$1
+	shift
+	"$@" -c -f -U calls,name -o "$RIG_DIR/strace.$n" "$PY" -I -S -B "$RIG_DIR/${prog:-young}.py" $port "$n" || echo failed
+	awk '$1 ~ /^[0-9]+$/ && $2 != "total" { print $2, $1 }' "$RIG_DIR/strace.$n" | sort
+}
+ten() { join -a 2 -e 0 -o 0,1.2,2.2 <(calls 20 "$@") <(calls 30 "$@") | awk '$3 != $2 && $1 !~ /^(mmap|munmap|brk|mremap|madvise|futex)$/ { print $1, $3 - $2 }'; }
+young() { # NAME
+	is "$(ten nsenter --net="$(host_ns 1)" strace -E LD_PRELOAD="$RIG_LIB" -E IWSOCK_RUNDIR="$(host_dir 1)" -E IWSOCK_CONF=)" "$young" "strace -c: $1"
+}
+if command -v strace >/dev/null && [ -n "$PY" ]; then
+	young=$(ten nsenter --net="$(host_ns 1)" strace)
+	at_least "$(awk '$1 == "sendto" { print $2 }' <<<"$young")" 50 "strace -c: calls of ten connections"
+	young "a connection that is not proposed makes the calls that it makes without the library, no daemon"
+	daemon_start 1
+	young "and with a daemon"
+	# One that is proposed, and never matched since its other end has no library: one message, what stands in it, and another when it is closed.
+	cat >"$RIG_DIR/echo.py" <<'END'
+import socket
+l = socket.create_server(("127.0.0.1", 0))
+print(l.getsockname()[1], flush=True)
+while True:
+    c = l.accept()[0]
+    while d := c.recv(100): c.sendall(d)
+    c.close()
+END
+	cat >"$RIG_DIR/proposed.py" <<'END'
+import socket, sys
+for i in range(int(sys.argv[2])):
+    c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    for k in range(30):
+        c.sendall(b"question")
+        c.recv(100)
+    c.close()
+END
+	host_bg 1 port "$PY" "$RIG_DIR/echo.py"
+	echoer=$!
+	until_true 10 grep -q . "$RIG_DIR/port"
+	port=$(cat "$RIG_DIR/port") prog=proposed
+	ten nsenter --net="$(host_ns 1)" strace >"$RIG_DIR/bare"
+	ten nsenter --net="$(host_ns 1)" strace -E LD_PRELOAD="$RIG_LIB" -E IWSOCK_RUNDIR="$(host_dir 1)" -E IWSOCK_CONF= >"$RIG_DIR/with"
+	is "$(join -a 2 -e 0 -o 0,1.2,2.2 "$RIG_DIR/bare" "$RIG_DIR/with" | awk '$3 != $2 && $1 !~ /^(ppoll|recvmsg)$/ { printf "%s%s %d", s, $1, $3 - $2; s = ", " }')" \
+		"fstat 20, getpeername 10, getsockname 10, getsockopt 40, recvfrom 10, rt_sigprocmask 20, sendmsg 20" \
+		"strace -c: what ten connections cost that are proposed and never matched, besides the greeting"
+	host_end $echoer
+	port='' prog=
+	daemon_stop 1
+	rm -rf "$RIG_DIR/h1"/*
+fi
+# Memory of a server with 10,000 connections that are not proposed.
+cat >"$RIG_DIR/many.py" <<'END'
+import os, resource, select, socket, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+n = min(10000, hard - 50)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def rss(): return [int(l.split()[1]) for l in open("/proc/self/smaps_rollup") if l.startswith("Rss:")][0]
+l = socket.create_server(("127.0.0.1", 0), backlog=100)
+if not os.fork():
+    os.environ.pop("LD_PRELOAD", None)
+    os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", """
+import resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (%d, %d))
+c = []
+for i in range(%d):
+    c.append(socket.create_connection(("127.0.0.1", %d)))
+    c[-1].send(b"x")
+    c[-1].recv(1)
+c[0].recv(1)
+""" % (hard, hard, n, l.getsockname()[1])])
+p = select.epoll()
+kept = [None] * n
+at = 0
+for i in range(n):
+    if i == 100: at = rss()
+    kept[i] = s = l.accept()[0]
+    p.register(s, select.EPOLLIN)
+    p.poll()
+    s.send(s.recv(1))
+    p.modify(s, 0)
+print(n - 100, rss() - at, flush=True)
+os._exit(0)
+END
+if [ -n "$PY" ]; then
+	read -r n bare_kb <<<"$(bare "$PY" -I -S -B "$RIG_DIR/many.py" </dev/null)"
+	read -r n with_kb <<<"$(env -u IWSOCK_CONF nsenter --net="$(host_ns 1)" env LD_PRELOAD="$RIG_LIB" IWSOCK_RUNDIR="$(host_dir 1)" "$PY" -I -S -B "$RIG_DIR/many.py" </dev/null)"
+	at_most $(((with_kb - bare_kb) * 1024 / n)) 200 "octets of memory for each of $n connections"
 fi
 # a program that closes every descriptor, and one that has none
 same "closing everything" bash -c 'exec 3>&- 4>&- 5>&-; exec 0<&-; echo still'

@@ -6,44 +6,32 @@ rig_need python3
 rig_up 2
 a=$(host_addr 1)
 
-server='
-import socket
-l = socket.create_server(("", 0)); print(l.getsockname()[1], flush=True)
-while True:
-    c = l.accept()[0]
-    while d := c.recv(65536): c.sendall(d)
-    c.close()
-'
-client='
-import socket, sys, time
-t = time.monotonic(); c = socket.create_connection((sys.argv[1], int(sys.argv[2]))); t = time.monotonic() - t
-c.sendall(b"x" * 5000); n = 0
-while n < 5000: n += len(c.recv(65536))
-print("%.0f" % (t * 1000), flush=True)
-c.shutdown(1); assert c.recv(1) == b""
-'
-has_port() { read -r port <"$RIG_DIR/server.log"; }
+TALK=$RIG_TESTS/lib/talk.py
+export PYTHONDONTWRITEBYTECODE=1
+port=7600
+
 check() { host_ctl 2 check "$a:$port" >"$RIG_DIR/check" 2>&1; }
 says() { grep -q "$1" "$RIG_DIR/check"; }
 peer_reason() { host_ctl 2 peers --json | json "[r['reason'] for r in d if r['address'] == '$a']"; }
-talk() { host_exec_iw 2 python3 -c "$client" "$a" "$port" >"$RIG_DIR/ms"; }
-accepted() { accel_count 2 client; }
+# plain: a connection from its first octet to its last
+plain() { host_exec_iw 2 timeout 60 python3 "$TALK" client "$a" $port </dev/null | grep -q ^ok; }
+# accelerated: one that is, with all its octets
+accelerated() {
+	local client r=0
+	host_told 2 talk python3 "$TALK" client "$a" $port
+	client=$!
+	is_iwarp() { tell talk 20 && [ "$(stream_count 2 "r['pid'] == $client and r['transport'] == 'iwarp'")" = 1 ]; }
+	until_true 20 is_iwarp || { r=1; diag "$(host_ctl 2 -j streams; host_ctl 1 -j streams)"; }
+	tell_end talk $client && return $r
+}
 
-host_bg_iw 1 server.log python3 -c "$server"
+host_bg_iw 1 server.log python3 "$TALK" server "$a" $port
 server_pid=$!
-until_true 10 has_port
+host_port 1 $port
 until_true 10 check
-ok $? "check: a server with the library will be accelerated" || diag "$(cat "$RIG_DIR/check")"
-n=$(accepted)
-talk
-ok $? "it answers"
-is $(($(accepted) - n)) 1 "and is accelerated"
-port=1 check
-ok $((! $?)) "check: nothing listens on port 1"
-says listener-not-registered
-ok $? "and that is the reason"
-says "nobody listens there, or"
-ok $? "which is not said to be the library's" || diag "$(cat "$RIG_DIR/check")"
+ok $? "check: a server's host will accelerate" || diag "$(cat "$RIG_DIR/check")"
+accelerated
+ok $? "and a connection is accelerated"
 a=192.0.2.1 check
 is "$? $(grep -c 'port 874 of it: Network is unreachable' "$RIG_DIR/check") $(grep -c 'did not answer' "$RIG_DIR/check")" "1 1 0" \
 	"check: no route to a host is not that it did not answer" || diag "$(cat "$RIG_DIR/check")"
@@ -54,9 +42,9 @@ check
 ok $((! $?)) "check: the server's daemon cannot reach back"
 says peer-untrusted
 ok $? "peer-untrusted is the reason" || diag "$(cat "$RIG_DIR/check")"
-talk
+plain
 ok $? "plain TCP works"
-is "$(accepted)" 0 "nothing was accelerated"
+is "$(ends 2 switched)" 0 "nothing was accelerated"
 
 # host 1 lets nobody in
 daemon_stop 1 && daemon_start 1 -o allow=127.0.0.0/8
@@ -65,14 +53,14 @@ check
 ok $((! $?)) "check: the server's daemon refuses this host"
 says peer-refused
 ok $? "peer-refused is the reason" || diag "$(cat "$RIG_DIR/check")"
-talk
+plain
 ok $? "plain TCP works"
 
 # A program of host 2 dials the daemon of host 1, over and over, as a daemon would. It keeps neither the daemon of its own host out, nor what
 # goes over the session that was there.
 daemon_stop 1 && daemon_start 1 -o allow=0.0.0.0/0
 daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
-until_true 20 eval 'talk && check'
+until_true 20 check
 flood='
 import struct, sys, threading
 sys.path.insert(0, sys.argv[1])
@@ -95,23 +83,23 @@ host_bg 2 flood.log python3 -c "$flood" "$(dirname "$0")/attacks" "$a"
 f=$!
 until_true 20 flooded 50
 ok $? "a program of the client's host keeps dialling the server's daemon"
-n=$(accepted)
-for _ in 1 2 3 4 5; do talk; done
-is $(($(accepted) - n)) 5 "connections are accelerated all the while" || diag "$(plain_reasons 2)"
+for _ in 1 2 3; do
+	accelerated
+	ok $? "connections are accelerated all the while"
+done
 daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
 n=$(wc -l <"$RIG_DIR/flood.log")
 until_true 20 flooded $((n + 50))
-until_true 20 eval 'talk && check'
+until_true 20 check
 ok $? "a daemon that starts in the midst of it is let in" || diag "$(cat "$RIG_DIR/check")"
-n=$(accepted)
-for _ in 1 2 3 4 5; do talk; done
-is $(($(accepted) - n)) 5 "and connections are accelerated" || diag "$(plain_reasons 2)"
+accelerated
+ok $? "and connections are accelerated"
 host_end "$f"
 grep -q 'too many sessions' "$RIG_DIR/iwarpd.1.log"
 ok $? "there was no room for all"
 
-# A daemon that is stopped says so, and ends its sessions by FIN. One that does not know the word for it takes it for that of a listener that goes.
-older='
+# A daemon that is stopped says so, and ends its sessions by FIN.
+other='
 import struct, sys
 sys.path.insert(0, sys.argv[1])
 import peer
@@ -123,24 +111,24 @@ print("up", flush=True)
 try:
     while True:
         m = w.get()[18:]
-        print(m[0] == peer.LISTENER, m[1], "reason", m[9], "port", struct.unpack(">H", m[28:30])[0], flush=True)
+        print("GOODBYE" if m[0] == peer.GOODBYE else m[0], flush=True)
         w.send(peer.sm(peer.ACK, struct.unpack(">I", m[4:8])[0]))
 except peer.Ended as e:
     print(e, flush=True)
 '
-host_bg 2 older.log python3 -c "$older" "$(dirname "$0")/attacks" "$a"
-older=$!
-until_true 20 grep -q up "$RIG_DIR/older.log"
-until_true 20 eval 'talk && check'
+host_bg 2 other.log python3 -c "$other" "$(dirname "$0")/attacks" "$a"
+other=$!
+until_true 20 grep -q up "$RIG_DIR/other.log"
+until_true 20 check
 n=$(wc -l <"$RIG_DIR/iwarpd.2.log")
 since() { tail -n +$((n + 1)) "$RIG_DIR/iwarpd.2.log" | grep "session .* ended"; }
-ends() { [ "$(since | grep -c "$a")" -ge 2 ]; }
+ended() { [ "$(since | grep -c "$a")" -ge 2 ]; }
 daemon_stop 1
-until_true 20 ends
+until_true 20 ended
 is "$(since | grep -c "session to $a ended: its daemon was stopped")" 1 "the end of the session tells that the other daemon was stopped" || diag "$(since)"
 is "$(since | grep -c reset)" 0 "nothing was reset" || diag "$(since)"
-until_true 20 rig_gone $older
-is "$(tail -n 2 "$RIG_DIR/older.log" | tr '\n' ' ')" "True 0 reason 23 port 874 EOF " "what an older daemon is told"
+until_true 20 rig_gone $other
+is "$(tail -n 2 "$RIG_DIR/other.log" | tr '\n' ' ')" "GOODBYE EOF " "what it says, and then the end"
 
 # A newer daemon has reasons that this one does not know: its session stays, and what is shown is the number.
 newer='
@@ -148,11 +136,8 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import peer
 class Newer(peer.FakeDaemon):
-    def message(self, w, m):
-        if m[0] == peer.LOOKUP:
-            w.send(peer.sm(peer.ANSWER, int.from_bytes(m[4:8], "big"), reason=57))
-        else:
-            super().message(w, m)
+    def about(self, w, kind, seq, flags, m):
+        self.send(w, peer.ANSWER, seq, reason=57)
 d = Newer(sys.argv[2], sys.argv[3])
 print("up" if d.ready() else "no", flush=True)
 sys.stdin.read() or peer.time.sleep(600)
@@ -160,15 +145,55 @@ sys.stdin.read() or peer.time.sleep(600)
 host_bg 1 newer.log python3 -c "$newer" "$(dirname "$0")/attacks" "$a" "$(host_addr 2)"
 newer=$!
 until_true 20 grep -q up "$RIG_DIR/newer.log"
-check
-says "Conclusion: plain TCP, reason-57. A newer iwsock"
-ok $? "check: a reason that a newer daemon has is shown by its number" || diag "$(cat "$RIG_DIR/check" "$RIG_DIR/newer.log")"
-talk
+host_told 2 talk python3 "$TALK" client "$a" $port
+client=$!
+theirs() { [ "$(host_ctl 2 streams --json | json "[(r['reason'], r['their_reason'], r['their_reason_number']) for r in d if r['pid'] == $client]")" = \
+	"[('other-end', 'reason-57', 57)]" ]; }
+until_true 20 theirs
+ok $? "a reason that a newer daemon has is shown by its number" || diag "$(host_ctl 2 -j streams; cat "$RIG_DIR/newer.log")"
+host_ctl 2 why $client >"$RIG_DIR/why"
+grep -q "Theirs is 57, reason-57: Another version of iwsock" "$RIG_DIR/why"
+ok $? "and why has no text for it" || diag "$(cat "$RIG_DIR/why")"
+tell_end talk $client
 ok $? "plain TCP works"
-is "$(host_ctl 2 reasons --json | json "[(r['reason'], r['as_client']) for r in d if r['reason_number'] == 65535]")" "[('other', 1)]" "and it is counted"
 is "$(host_ctl 2 peers --json | json "[(r['state'], r['session_out']) for r in d if r['address'] == '$a']")" "[('iwarp', True)]" \
 	"the session with the newer daemon stays" || diag "$(host_ctl 2 peers)"
 host_end $newer
+
+# An answer that is older than what the other daemon has said meanwhile, on its own session: it does not count, and is asked for again.
+late='
+import sys
+sys.path.insert(0, sys.argv[1])
+import peer
+class Late(peer.FakeDaemon):
+    first = True
+    def about(self, w, kind, seq, flags, m):
+        if self.first:
+            self.first = False
+            self.send(self.asks, peer.PROPOSE, 77, m[20:40] + m[:20])
+            print("said", self.wait(lambda: 77 in self.answers) and self.answers[77][0], flush=True)
+            self.send(w, peer.ANSWER, seq, reason=peer.UNANSWERED)
+        else:
+            self.send(w, peer.ANSWER, seq, yes=1)
+            print("asked again", flush=True)
+d = Late(sys.argv[2], sys.argv[3])
+print("up" if d.ready() else "no", flush=True)
+sys.stdin.read() or peer.time.sleep(600)
+'
+host_bg 1 late.log python3 -c "$late" "$(dirname "$0")/attacks" "$a" "$(host_addr 2)"
+late=$!
+until_true 20 grep -q up "$RIG_DIR/late.log"
+host_told 2 lines "$IW_BUILD/tests/lib/lines" $port "$a"
+client=$!
+until_true 20 rig_said lines 1
+tell lines "send 0 abc"
+until_true 20 grep -q "asked again" "$RIG_DIR/late.log"
+is "$? $(grep said "$RIG_DIR/late.log")" "0 said 1" "an answer that comes late is asked for again" || diag "$(cat "$RIG_DIR/late.log"; host_ctl 2 streams)"
+matched() { [ "$(stream_count 2 "r['pid'] == $client and r['reason'] == 'matched'")" = 1 ]; }
+until_true 20 matched
+ok $? "and the connection is as both daemons say" || diag "$(host_ctl 2 streams)"
+tell_end lines $client
+host_end $late
 
 # no daemon at the server; then there is one again, and both find each other without a wait for the cache
 daemon_stop 2 && daemon_start 2 -o allow=0.0.0.0/0
@@ -178,37 +203,29 @@ ok $? "peer-no-iwarp is the reason" || diag "$(cat "$RIG_DIR/check")"
 says "port 874 of it: Connection refused"
 ok $? "and the step says what the kernel said"
 daemon_start 1 -o allow=0.0.0.0/0
-until_true 20 eval 'check || says listener-not-registered'
-says "or one that has not talked to its daemon since that started"
-ok $? "check: the daemon does not know a server that is older" || diag "$(cat "$RIG_DIR/check")"
+until_true 20 check
+ok $? "a daemon that came back is found" || diag "$(cat "$RIG_DIR/check")"
 host_ctl 1 why $server_pid >"$RIG_DIR/why"
 grep -q "is older than the daemon" "$RIG_DIR/why"
 ok $? "nor does why say anything else of it" || diag "$(cat "$RIG_DIR/why")"
-# the server program finds its daemon again when it next accepts
-until_true 20 eval 'talk && check'
-ok $? "a daemon that came back is found"
-n=$(accepted)
-talk
-is $(($(accepted) - n)) 1 "and connections are accelerated again" || diag "$(plain_reasons 2)"
+accelerated
+ok $? "and connections are accelerated again"
 
 # a daemon that stands still, with a session to it and all that was ever asked remembered
 until_true 20 check
 kill -STOP "$(daemon_pid 1)"
 check
-is "$? $(grep -c 'does not answer' "$RIG_DIR/check") $(grep -c 'plain TCP, timeout' "$RIG_DIR/check")" "1 1 1" "check asks anew: it does not answer" ||
+is "$? $(grep -c 'but it does not answer' "$RIG_DIR/check") $(grep -c 'plain TCP, timeout' "$RIG_DIR/check")" "1 1 1" "check asks anew: it does not answer" ||
 	diag "$(cat "$RIG_DIR/check")"
 kill -CONT "$(daemon_pid 1)"
 until_true 20 check
 ok $? "and it does once it goes on" || diag "$(cat "$RIG_DIR/check")"
 
-# a daemon that is stopped: no octet waits for it longer than the library does
+# no octet waits for it
 kill -STOP "$(daemon_pid 1)"
-rm -f "$RIG_DIR/ms"
-talk &
-t=$!
-until_true 20 [ -s "$RIG_DIR/ms" ]
-ok $? "the server's daemon stands still: the connection works all the same"
+plain
+ok $? "the server's daemon stands still: a connection works from its beginning to its end"
 kill -CONT "$(daemon_pid 1)"
-wait $t
-ok $? "and ends once it goes on"	# until then the kernel keeps the socket that was passed to it
+until_true 20 accelerated
+ok $? "and is accelerated once it goes on"
 done_testing

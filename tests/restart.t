@@ -1,68 +1,134 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A server of two processes on one listener; one sleeps in accept() while the daemon goes and comes back and the other registers the
-# listener again. What the sleeper accepts then it has to claim, or clients take the server for one that never will.
+# A daemon is stopped, or killed, and started again, and the programs go on: streams that it had behind them end as TCP's do whose host goes down,
+# connections that were plain notice nothing and are upgraded with the next daemon, and so are new ones, of all processes of a server.
 . "$(dirname "$0")/lib/rig.sh"
 PY=$(python3 -c 'import sys; print(sys.executable)') || skip_all "needs python3"
 export PYTHONDONTWRITEBYTECODE=1
+TALK=$RIG_TESTS/lib/talk.py
 A=$(host_addr 1)
 
 rig_up 2
-mkfifo "$RIG_DIR/go.0" "$RIG_DIR/go.1"
-# each process accepts once for every line it is given, and answers with its number
-host_bg_iw 1 server.log "$PY" -c "
-import os, socket
-l = socket.create_server(('$A', 7400))
-n = 0 if os.fork() else 1
-open('$RIG_DIR/pid.%d' % n, 'w').write(str(os.getpid()))
-for line in open('$RIG_DIR/go.%d' % n):
-    s = l.accept()[0]
-    s.sendall(b'%d' % n)
-    s.close()"
+echo "upgrade_after 400 calls" >"$RIG_DIR/young.conf"
+# client NAME PORT [cmd...]: one that talks; its pid is in $client
+client() {
+	local name=$1 p=$2
+	shift 2
+	host_told 2 "$name" "$@" "$PY" "$TALK" client "$A" "$p"
+	client=$!
+	until_true 20 rig_said "$name" 1
+}
+row() { stream_count 2 "r['pid'] == $1 and r['transport'] == '$2'"; }
+iwarp() { tell "$1" 20 && [ "$(row "$2" iwarp)" = 1 ]; }
+# upgraded NAME PID TEST-NAME
+upgraded() {
+	until_true 20 iwarp "$1" "$2"
+	ok $? "$3" || diag "$(host_ctl 2 streams; host_ctl 1 streams)"
+}
+said() { is "$(tail -n 1 "$RIG_DIR/$1.log" | cut -d ' ' -f "1${3+-$3}")" "$2" "${@:4}"; }
+
+host_bg_iw 1 server.log "$PY" "$TALK" server "$A" 7401
 server=$!
+host_port 1 7401
+host_bg 1 plain.log "$PY" "$TALK" server "$A" 7402
+host_port 1 7402
+
+for h in 2 1; do
+	for how in stopped killed; do
+		name="iwarpd of host $h is $how"
+		client young 7401 env IWSOCK_CONF="$RIG_DIR/young.conf"
+		young=$client
+		client plain 7402
+		plain=$client
+		client up 7401
+		up=$client
+		upgraded up $up "$name: before that a connection is upgraded"
+		unanswered() { tell plain 5 && [ "$(stream_count 2 "r['pid'] == $plain and r['reason'] == 'unanswered'")" = 1 ]; }
+		until_true 20 unanswered
+		ok $? "$name: and one is not, for good"
+		if [ $how = stopped ]; then daemon_stop $h; else daemon_kill9 $h; fi
+		tell up 1
+		said up "ended ECONNRESET" 2 "$name: the stream is reset"
+		tell_end up "$up"
+		until_true 20 grep -q "^ended ECONNRESET" "$RIG_DIR/server.log"
+		ok $? "$name: at the other end, too" || diag "$(cat "$RIG_DIR/server.log")"
+		: >"$RIG_DIR/server.log"
+		tell young 3 && tell plain 20
+		ok $? "$name: plain connections go on"
+		client late 7401
+		tell late 20
+		late=$client
+		ok $? "$name: new ones are made"
+		daemon_start $h
+		# calls, and then the daemons find each other
+		upgraded late "$late" "$name: with the next daemon that one is upgraded"
+		upgraded young "$young" "$name: and one that was young then"
+		client new 7401
+		upgraded new $client "$name: and a new one"
+		for c in "young $young" "plain $plain" "late $late" "new $client"; do
+			# shellcheck disable=SC2086
+			tell_end $c || diag "${c% *} ended with $?"
+			said "${c% *}" ok 1 "$name: all octets of ${c% *} come back"
+		done
+	done
+done
+kill -0 $server
+ok $? "the server has been the same all the time"
+is "$(grep -c reset "$RIG_DIR/plain.log")" 0 "and so has the one without the library"
+
+# ---- a server of two processes on one listener, that sleep in accept() while the daemon goes and comes ----
+cat >"$RIG_DIR/two.py" <<'END'
+import os, socket, sys
+l = socket.create_server((sys.argv[1], 7403))
+n = 0 if os.fork() else 1
+open("%s/pid.%d" % (sys.argv[2], n), "w").write(str(os.getpid()))
+for line in open("%s/go.%d" % (sys.argv[2], n)):	# a connection for each
+    s = l.accept()[0]
+    while d := s.recv(4096):
+        s.sendall(b"%d" % n * len(d))
+    s.close()
+END
+mkfifo "$RIG_DIR/go.0" "$RIG_DIR/go.1"
+host_bg_iw 1 two.log "$PY" "$RIG_DIR/two.py" "$A" "$RIG_DIR"
+first=$!
 exec 5>"$RIG_DIR/go.0" 6>"$RIG_DIR/go.1"
-host_port 1 7400
+host_port 1 7403
 there() { [ -s "$RIG_DIR/pid.0" ] && [ -s "$RIG_DIR/pid.1" ]; }
 until_true 10 there
-other=$(cat "$RIG_DIR/pid.1")
+second=$(cat "$RIG_DIR/pid.1")
 accepting() { grep -q accept "/proc/$1/wchan"; }
-who() { host_exec_iw 2 timeout 60 "$PY" -c "
+both_accept() {
+	echo >&5
+	echo >&6
+	until_true 10 accepting "$first" && until_true 10 accepting "$second"
+}
+ask() {
+	host_exec_iw 2 timeout 60 "$PY" -c "
 import socket
-s = socket.create_connection(('$A', 7400))
-print(s.recv(20).decode())"; }
-
+s = socket.create_connection(('$A', 7403))
+for i in range(500):
+    s.sendall(b'x')
+    d = s.recv(1)
+print(d.decode())"
+}
+asked() { sort <<<"$(ask; ask)" | tr -d '\n'; }
+both_accept
+ok $? "two processes sleep in accept()"
 counts_begin 1 2
-echo >&5
-until_true 10 accepting $server
-is "$(who)" 0 "the first process accepts"
-echo >&6
-until_true 10 accepting "$other"
-is "$(who)" 1 "the second process accepts"
+is "$(asked)" 01 "each of them accepts"
 counts_end "before" 2
+both_accept
 daemon_kill9 1
-echo >&6
-until_true 10 accepting "$other"
-is "$(who)" 1 "no daemon: the second process accepts"
-echo >&6
-until_true 10 accepting "$other"
-ok $? "no daemon: the second process sleeps in accept()"
 daemon_start 1
-echo >&5
-registered() { [ "$(host_ctl 1 listeners --json | json 'len(d)')" = 1 ]; }
-until_true 10 registered
-ok $? "a daemon again: the first process has registered the listener"
-until_true 10 accepting $server
-# the other host may have found nobody meanwhile: make contact
-host_ctl 1 check "$(host_addr 2):7400" >/dev/null
+host_ctl 1 check "$(host_addr 2):7403" >/dev/null
 known() { [ "$(host_ctl 2 peers --json | json "[r['state'] for r in d if r['address'] == '$A']")" = "['iwarp']" ]; }
-until_true 10 known
-ok $? "the hosts know each other again" || host_ctl 2 peers | sed 's/^/# /'
+until_true 20 known
+ok $? "the hosts know each other again" || diag "$(host_ctl 2 peers)"
 counts_begin 1 2
-got="$(who)$(who)"
-is "$(grep -o . <<<"$got" | sort | tr -d '\n')" 01 "each of them accepts"
-counts_end "afterwards" 2
-kill $server "$other"
-until_true 10 rig_gone "$other"
-wait $server 2>/dev/null
+is "$(asked)" 01 "a daemon later each of them accepts"
+counts_end "a daemon later" 2
 exec 5>&- 6>&-
+kill "$first" "$second"
+until_true 10 rig_gone "$second"
+wait "$first" 2>/dev/null
 done_testing

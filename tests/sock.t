@@ -1,31 +1,44 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Dual run: every program of tests/sock on plain TCP first, then under the library in each mode with the same transcript.
+# Dual run: every program of tests/sock on plain TCP first, then under the library in each mode with the same transcript, at
+# whatever call the switch comes.
 #
-#	tests/sock.t [-m "MODE ..."] [program ...]
+#	tests/sock.t [-m "MODE ..."] [-k "SERVER CLIENT"] [program ...]
 #
 # plain		two processes of one host, no library: the reference
 # wire		the same over two hosts: the reference must not depend on that
-# local		accelerated, same host
-# remote	accelerated, two hosts
-# remote6	accelerated, two hosts, IPv6 where the program leaves the choice
+# local, remote, remote6	upgraded as early as both ends agree: on one host; on two; on two, IPv6 where the program leaves the choice
+# local-k, remote-k	each end switches at a call of its own, whether the other one does or not: at the k-th, k by chance, or by -k
+# relay		the other end never comes: relayed, and given back
+# stay		the limits that are the default, which few of these programs reach
 # tcp		library and daemons, and a policy that says tcp
 # nodaemon	library without daemons
 # half-client, half-server	library in the client only, and in the server only
-# relay		the server accepts behind the library's back: nobody claims, and what was held goes on as plain TCP
-# killed-server, killed-client	kill_*.c: the daemon of that side is killed on the way
+# killed-server, killed-client	kill_*.c: the daemon of that side is killed on the way, with the connection upgraded
+# killed-relay	the same, relayed at both ends
+#
+# IW_SEED=n repeats what chance did. IW_LONG=1: local-k and remote-k with each k, at either end and at both, up to the last at which
+# something is switched.
 . "$(dirname "$0")/lib/rig.sh"
 
-modes="plain wire local remote remote6 tcp nodaemon half-client half-server relay killed-server killed-client"
-[ "${1-}" = -m ] && { modes=$2; shift 2; }
+modes="plain wire local remote remote6 stay tcp nodaemon half-client half-server local-k remote-k relay killed-server killed-client killed-relay"
+at=
+while getopts m:k: o; do
+	case $o in
+	m) modes=$OPTARG ;;
+	k) at=$OPTARG ;;
+	*) exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
 case " $modes " in *" "[^pw]*) ;; *) RIG_NO_DAEMON=1 ;; esac
 rig_need
+: "${IW_SEED:=$RANDOM}"
 src=$RIG_TESTS/sock
 bin=$IW_BUILD/tests/sock
 if [ $# -gt 0 ]; then progs=("$@"); else progs=($(cd "$src" && ls ./*/*.c | sed 's|^.*/||; s|\.c$||' | sort)); fi
 rig_up 2
-printf 'tcp both * *\n' >"$RIG_DIR/tcp.conf"
-
+opts=$RIG_DAEMON_OPTS
 export IW_TEST_HELPER=$IW_BUILD/tests/lib IW_TEST_BLACKHOLE=10.77.0.99
 # Somebody's hardware address, so that packets to it vanish; a failed ARP would become EHOSTUNREACH after a while.
 for h in 1 2; do
@@ -34,24 +47,59 @@ done
 ns1=$(host_ns 1) ns2=$(host_ns 2)
 lib=$RIG_LIB
 
+# conf NAME LINE...: its path. The wait is for our own daemon, which says GO at once; nothing waits that long unless a thread is in the way.
+conf() {
+	local f=$RIG_DIR/$1.conf
+	shift
+	[ -e "$f" ] || printf '%s\n' "$@" >"$f"
+	echo "$f"
+}
+at_call() { conf "at$1" "upgrade_after $([ "$1" = 0 ] && echo 0 || echo "$1 calls")" "upgrade_wait 100"; }
+early=$(conf early "upgrade_after 0")
+never=$(conf never "upgrade_after 1G calls 1G")
+policy=$(conf tcp "upgrade_after 0" "tcp both * *")
+
+# chance MODE PROGRAM ROLE: most of them within the first calls, which is what most of the programs have
+chance() {
+	local n
+	n=$(cksum <<<"$IW_SEED $*")
+	n=$((${n%% *} >> 4))
+	case $((n & 7)) in
+	0) echo $(((n >> 3) % 40)) ;;
+	1 | 2) echo $(((n >> 3) % 10)) ;;
+	*) echo $(((n >> 3) % 3)) ;;
+	esac
+}
+
 # run MODE PROGRAM OUT: sets up the environment of a mode
 run() {
-	local mode=$1 prog=$2 out=$3
-	local env=(IW_TEST_NETNS_SERVER="$ns1" IW_TEST_NETNS_CLIENT="$ns1" IW_TEST_EXPECT=plain) two=1
-	case $mode in plain | plain6 | local) two=0 ;; esac
+	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 env k
+	case $mode in plain* | local*) two=0 ;; esac
 	[ "$mode" = killed-client ] && case $prog in kill_local) two=0 ;; esac
+	env=(IW_TEST_NETNS_SERVER="$ns1" IW_TEST_NETNS_CLIENT="$ns1")
 	if [ $two = 1 ]; then
 		env+=(IW_TEST_NETNS_CLIENT="$ns2" IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)")
 	fi
 	case $mode in
 	remote6 | plain6) env+=(IW_TEST_FAMILY=6) ;;
-	tcp) env+=(IWSOCK_CONF="$RIG_DIR/tcp.conf") ;;
-	relay) env+=(IW_TEST_RAW_ACCEPT=1 IW_TEST_EXPECT=) ;;
-	killed-server) env+=(IW_TEST_KILL="$(daemon_pid 1)") ;;
-	killed-client) env+=(IW_TEST_KILL="$(daemon_pid $((1 + two)))") ;;
+	tcp) server=$policy client=$policy ;;
+	stay) server=$(conf default) client=$server ;;
+	relay)
+		server=$never client=$(at_call 0) RAN="the client's end"
+		[ $(($(cksum <<<"$IW_SEED $prog" | cut -d ' ' -f 1) & 16)) = 0 ] || { server=$client client=$never RAN="the server's end"; }
+		;;
+	killed-relay) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid 2)" IW_TEST_KILL_RELAY=1) ;;
+	killed-server) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid 1)") ;;
+	killed-client) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid $((1 + two)))") ;;
+	*-k)
+		k=(${at:-$(chance "$mode" "$prog" server) $(chance "$mode" "$prog" client)})
+		server=$(at_call "${k[0]}") client=$(at_call "${k[1]}")
+		RAN="at calls ${k[*]}"
+		;;
 	esac
+	env+=(IW_TEST_CONF_SERVER="$server" IW_TEST_CONF_CLIENT="$client")
 	case $mode in
-	plain | plain6 | wire) ;;
+	plain* | wire) ;;
 	half-client) env+=(IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_CLIENT="$(host_dir 2)") ;;
 	half-server) env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_RUNDIR_SERVER="$(host_dir 1)") ;;
 	nodaemon)
@@ -61,7 +109,6 @@ run() {
 		env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_SERVER="$(host_dir 1)"
 			IW_TEST_RUNDIR_CLIENT="$(host_dir $((1 + two)))") ;;
 	esac
-	case $mode in local | remote* | killed*) env+=(IW_TEST_EXPECT=accelerated) ;; esac
 	env "${env[@]}" timeout -k 5 180 "$bin/$prog" >"$out" 2>"$out.err" </dev/null
 }
 
@@ -81,8 +128,10 @@ daemons_up() {
 	return $r
 }
 
+# restart_daemons [option...]
 restart_daemons() {
 	local h
+	[ -z "${RIG_NO_DAEMON-}" ] || return 0
 	for h in 1 2; do
 		[ -n "$(daemon_pid $h)" ] || continue
 		if rig_gone "$(daemon_pid $h)"; then
@@ -92,15 +141,23 @@ restart_daemons() {
 			daemon_stop $h
 		fi
 	done
+	RIG_DAEMON_OPTS="$opts $*"
 	for h in 1 2; do daemon_start $h; done
 }
 
+reference() {
+	[ -e "$RIG_DIR/$1.want" ] || run plain "$1" "$RIG_DIR/$1.want"
+}
+
+# one MODE PROGRAM: a test
 one() {
 	local mode=$1 prog=$2 want=$RIG_DIR/$2.want got=$RIG_DIR/$2.$1 s
+	[ "$mode" = plain ] || reference "$prog"
 	if [ "$mode" = remote6 ]; then
 		want=$RIG_DIR/$prog.want6
 		run plain6 "$prog" "$want"
 	fi
+	RAN=
 	run "$mode" "$prog" "$got"
 	s=$?
 	if [ $s = 77 ]; then
@@ -108,55 +165,106 @@ one() {
 		return
 	fi
 	if [ $s != 0 ]; then
-		fail "$prog $mode"
+		fail "$prog $mode" $RAN
 		diag "status $s"
 		head -n 5 "$got.err" | sed 's/^/# /'
 		[ "$mode" = plain ] || diff -u "$want" "$got" | tail -n +3 | head -n 30 | sed 's/^/# /'
 	elif [ "$mode" != plain ] && ! cmp -s "$want" "$got"; then
-		fail "$prog $mode"
+		fail "$prog $mode" $RAN
 		diff -u "$want" "$got" | tail -n +3 | head -n 40 | sed 's/^/# /'
 	elif [ "$mode" != plain ] && ! daemons_up; then
-		fail "$prog $mode"
+		fail "$prog $mode" $RAN
 	else
-		pass "$prog $mode"
+		pass "$prog $mode" $RAN
 	fi
 	[ "$mode" = plain ] && cp "$got" "$want"
 }
 
-for prog in "${progs[@]}"; do
-	case $prog in
-	kill_*) continue ;;
-	esac
-	[ -e "$RIG_DIR/$prog.want" ] || case " $modes " in *" plain "*) ;; *) run plain "$prog" "$RIG_DIR/$prog.want" ;; esac
-	for mode in $modes; do
-		case $mode in
-		killed* | relay) ;;
-		*) one "$mode" "$prog" ;;
-		esac
+# told MODE: what became of the ends of connections since the daemons started
+told() {
+	local h
+	for h in 1 2; do
+		diag "$1, host $h: $(host_ctl $h status --json | json "', '.join('%d %s' % (d['ends_' + k], k) for k in ('switched', 'joined', 'upgraded', 'back'))")"
 	done
-done
-case " $modes " in *" relay "*)
-	RIG_OPTS=()
-	RIG_DAEMON_OPTS="$RIG_DAEMON_OPTS -o claim_timeout=50"
-	restart_daemons
+}
+
+# A silent fall back would make everything pass.
+expect() {
+	local host=$1 what=$2 least=$3
+	[ ${#progs[@]} -lt 50 ] || at_least "$(ends "$host" "$what")" "$least" "host $host: ends of connections $what"
+}
+
+# group "MODE ...": those of them that are asked for, program by program
+group() {
+	local prog mode
 	for prog in "${progs[@]}"; do
 		case $prog in kill_*) continue ;; esac
-		[ -e "$RIG_DIR/$prog.want" ] || run plain "$prog" "$RIG_DIR/$prog.want"
-		one relay "$prog"
+		for mode in $1; do
+			case " $modes " in *" $mode "*) one "$mode" "$prog" ;; esac
+		done
 	done
-	[ ${#progs[@]} -lt 50 ] || at_least "$(host_ctl 2 reasons --json | json "sum(r['as_client'] for r in d if r['reason'] in ('unclaimed', 'not-mpa', 'listener-gone'))")" 1 \
-		"relay: connections were handed back"
-	diag "relay: $(plain_reasons 2)"
-	;;
-esac
+}
+asked() { local m; for m in $1; do case " $modes " in *" $m "*) return 0 ;; esac; done; return 1; }
+
+# every MODE PROGRAM: with each k
+every() {
+	local k before sum pair
+	for pair in "K K" "0 K" "K 0"; do
+		for ((k = 0; k < 400; k += 1 + k / 40)); do
+			before="$(ends 1 switched) $(ends 2 switched)"
+			at=${pair//K/$k}
+			one "$1" "$2"
+			sum="$(ends 1 switched) $(ends 2 switched)"
+			# nothing is switched any more, or as much as by the other end alone
+			[ "$sum" != "$before" ] || break
+			[ "$pair" = "K K" ] && last=$k
+			[ $k -le "${last:-0}" ] || break
+		done
+	done
+	at=
+}
+
+group "plain wire local remote remote6 stay tcp nodaemon half-client half-server"
+if asked "local remote remote6"; then
+	told "local, remote"
+	! asked local || expect 1 joined 100
+	! asked "remote remote6" || { expect 1 upgraded 100; expect 2 upgraded 100; }
+fi
+if asked "local-k remote-k"; then
+	diag "IW_SEED=$IW_SEED"
+	restart_daemons -o go=at-once
+	if [ -n "${IW_LONG-}" ]; then
+		for prog in "${progs[@]}"; do
+			case $prog in kill_*) continue ;; esac
+			last=0
+			! asked local-k || every local-k "$prog"
+			last=0
+			! asked remote-k || every remote-k "$prog"
+		done
+	else
+		group "local-k remote-k"
+	fi
+	told "at call k"
+	! asked local-k || { expect 1 switched 100; expect 1 joined 100; }
+	! asked remote-k || { expect 2 switched 50; expect 1 upgraded 10; expect 2 upgraded 10; }
+fi
+if asked relay; then
+	restart_daemons -o go=at-once
+	group relay
+	told "relay, IW_SEED=$IW_SEED"
+	expect 1 switched 40
+	expect 2 switched 40
+	[ ${#progs[@]} -lt 50 ] || at_least $(($(ends 1 back) + $(ends 2 back))) 1 "ends of connections given back"
+fi
 for prog in "${progs[@]}"; do
 	case $prog in
 	kill_local) ms=killed-client ;;
-	kill_*) ms="killed-server killed-client" ;;
+	kill_*) ms="killed-server killed-client killed-relay" ;;
 	*) continue ;;
 	esac
 	for mode in $ms; do
-		case " $modes " in *" $mode "*) ;; *) continue ;; esac
+		asked "$mode" || continue
+		restart_daemons -o go=at-once
 		# what it prints it also asserts; both sides' daemons must give the same
 		want=$RIG_DIR/$prog.want
 		run "$mode" "$prog" "$RIG_DIR/$prog.out"
@@ -170,7 +278,7 @@ for prog in "${progs[@]}"; do
 			head -n 5 "$RIG_DIR/$prog.out.err" | sed 's/^/# /'
 			diff -u "$want" "$RIG_DIR/$prog.out" | tail -n +3 | sed 's/^/# /'
 		fi
-		restart_daemons
+		daemons_up >/dev/null 2>&1
 	done
 done
 done_testing

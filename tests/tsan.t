@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The library under ThreadSanitizer, in programs under ThreadSanitizer: threads that connect, accept, wait, duplicate, fork and close at
-# the same time, plain, on one host and over two.
+# the same time, plain, on one host and over two; and what it knows of threads, processes and sets, by itself.
 . "$(dirname "$0")/lib/tap.sh"
 top=${IW_TOP:-$(cd "$(dirname "$0")/.." && pwd)}
-progs="churn connect_thread_poll many_conns bulk_both f_cancel"
+progs="churn connect_thread_poll many_conns bulk_both bulk_busy threads_many f_cancel"
 b=$(mktemp -d "${TMPDIR:-/tmp}/tsan.XXXXXX") || exit 1
 trap 'rm -rf "$b"' EXIT
 mkdir -p "$b/o" "$b/tests/sock" "$b/tests/lib"
@@ -21,9 +21,13 @@ for p in $progs; do
 done
 cp "$IW_BUILD/iwarpd" "$IW_BUILD/iwctl" "$b"
 cp "$IW_BUILD"/tests/lib/* "$b/tests/lib/"
-IW_BUILD=$b TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" tests/sock.t -m "plain local remote" $progs >"$b/out" 2>&1
-ok $? "$progs: plain, local, remote" || sed 's/^/# /' "$b/out" | tail -n 60
-is "$(grep -c '^ok .* remote$' "$b/out")" 5 "all of them ran"
+IW_BUILD=$b TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" tests/sock.t -m "plain local remote local-k remote-k relay" $progs >"$b/out" 2>&1
+ok $? "$progs: plain, local, remote, at any call" || sed 's/^/# /' "$b/out" | tail -n 60
+is "$(grep -c '^ok .* remote$' "$b/out")" 7 "all of them ran"
+for p in quiet holders sets; do
+	$cc -o "$b/${p}_test" tests/unit/${p}_test.c -lcmocka -lpthread && TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" "$b/${p}_test" >"$b/out" 2>&1
+	ok $? "tests/unit/${p}_test" || sed 's/^/# /' "$b/out" | tail -n 20
+done
 cat "$b"/report.* 2>/dev/null | head -n 60 >"$b/reports"
 is "$(wc -l <"$b/reports")" 0 "no report" || sed 's/^/# /' "$b/reports"
 done_testing

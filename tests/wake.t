@@ -29,20 +29,4 @@ sed 's/:: head > tail -> skip  .*/:: false -> skip/' model.pml >no-look.pml
 cmp -s model.pml no-look.pml && fail "the second fault could not be planted"
 verify no-look.pml
 is $? 1 "sleeping without a last look is found"
-
-# Intents and claims (tests/intent.pml, daemon/cm/intent.c): no claim is refused while the intent of its connection is open, none waits for a timer.
-cp "$here/intent.pml" model.pml
-verify model.pml
-ok $? "the model of intents holds" || sed 's/^/# /' ./*.log | head -n 40
-diag "$(grep -E 'states, stored|errors:' pan.log 2>/dev/null)"
-plant() {
-	sed "$2" model.pml >fault.pml
-	cmp -s model.pml fault.pml && fail "'$1' could not be planted"
-	verify fault.pml
-	is $? 1 "$1 is found"
-}
-plant "unlisting without another look" 's/:: count > 0 -> listed = 1; mine = 1; again = 1; await(i).*/:: false -> skip/'
-plant "waiting without the mark" 's/^     ends = 1;$/     skip;/'
-plant "taking the mark from claims that wait" 's/:: count == 0 \&\& nwait > 0 -> no(i).*/:: false -> skip/; s/:: count == 0 \&\& nwait == 0 ->/:: count == 0 ->/'
-plant "looking at the mark before the count is raised" 's/atomic { count++; st\[i\] = 1 };/early = listed; atomic { count++; st[i] = 1 };/; s/:: listed -> skip/:: early -> skip/; s/bool last, tell;/bool last, tell, early;/'
 done_testing

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """A long mixed run, seen from outside: random conversations of our queue pair with the independent peer, every operation, with and
-without Markers and CRC, go into a capture, tshark must find the same frames as were sent, field by field,
-and must call every CRC good. What tshark is known to get wrong is in docs/interop.md. IW_SEED repeats, IW_RUNS sets the number."""
+without Markers and CRC, most of them behind something else that was said on the connection before, go into a capture, tshark must find
+the same frames as were sent, field by field, and must call every CRC good. What tshark is known to get wrong is in docs/interop.md.
+IW_SEED repeats, IW_RUNS sets the number."""
 import os
+import random
 import shutil
 import struct
 import subprocess
@@ -24,6 +26,41 @@ NAMES = ("Write", "Read Request", "Read Response", "Send", "Send with Invalidate
          "Terminate", "Immediate Data", "Immediate Data with SE", "Atomic Request", "Atomic Response")
 
 
+def before(rng):
+    """What programs said before the upgrade, the client first: the server's port, and (by the client, octets) in order."""
+    def text(most):
+        return rng.randbytes(rng.randrange(1, most)).hex().encode()
+
+    def http():
+        for _ in range(rng.randrange(1, 4)):
+            body = text(2000)
+            yield True, b"GET /%s HTTP/1.1\r\nHost: there\r\n\r\n" % text(20)
+            yield False, b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    def redis():
+        for _ in range(rng.randrange(1, 9)):
+            key = text(20)
+            yield True, b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(key), key)
+            yield False, b"$-1\r\n"
+
+    def smtp():
+        yield False, b"220 there\r\n"
+        yield True, b"HELO here\r\n"
+        yield False, b"250 hello\r\n"
+
+    def tls():
+        for client in (True, False) * rng.randrange(1, 4):
+            octets = rng.randbytes(rng.randrange(40, 500))
+            yield client, b"\x17\3\3" + len(octets).to_bytes(2, "big") + octets
+
+    def octets():
+        for _ in range(rng.randrange(1, 6)):
+            yield rng.random() < 0.5, rng.randbytes(rng.randrange(1, 3000))
+
+    what, port = rng.choice(((tuple, 20000), (http, 80), (http, 20000), (redis, 6379), (smtp, 25), (tls, 443), (octets, 20000)))
+    return port, list(what())
+
+
 class Seen(Conversation):
     """A conversation that keeps what went over the wire, in order: self.wire holds (direction, octets)."""
 
@@ -31,6 +68,7 @@ class Seen(Conversation):
         super().__init__(dut, seed)
         self.rxm = self.txm     # of a connection with Markers one way, tshark does not show the other way
         self.tx = v.Tx(markers=self.rxm, crc=self.crc)
+        self.port, self.before = before(random.Random(seed))
         self.wire, self.theirs = [], b""
         flags = [v.C if self.crc else 0] * 2
         flags[OURS] |= v.M if self.rxm else 0
@@ -60,12 +98,13 @@ class Seen(Conversation):
                 pos = end
 
     def tcp_segments(self):
-        """The octets of each direction, in the order they were sent, an FPDU in each segment: tshark loses its place where a segment ends
+        """What was said before; then the octets of each direction, in the order they were sent, an FPDU in each segment: tshark loses its place where a segment ends
         within the first octets of an FPDU, and with Markers wherever it ends."""
         streams, at, sent, ends = (self.stream, self.theirs), [0, 0], [0, 0], [[], []]
         for d in (OURS, PEERS):
             for u in v.rx(streams[d], markers=self.txm, crc=self.crc):
                 ends[d].append(fpdu_end(ends[d][-1] if ends[d] else 0, len(u), self.txm))
+        yield from ((OURS if client == self.initiator else PEERS, octets) for client, octets in self.before)
         yield from self.wire[:2]
         for d, octets in self.wire[2:]:
             at[d] += len(octets)
@@ -114,12 +153,12 @@ class Pcap:
 
     def connection(self, port, c):
         """c's octets; the initiator is the client."""
-        ports = (port, 20000) if c.initiator else (20000, port)
+        ports = (port, c.port) if c.initiator else (c.port, port)
         client = OURS if c.initiator else PEERS
         seq = [c.rng.randrange(2 ** 32), c.rng.randrange(2 ** 32)]
-        self.packet(ports[client], 20000, 0x02, seq[client] - 1, 0)
-        self.packet(20000, port, 0x12, seq[1 - client] - 1, seq[client])
-        self.packet(port, 20000, 0x10, seq[client], seq[1 - client])
+        self.packet(port, c.port, 0x02, seq[client] - 1, 0)
+        self.packet(c.port, port, 0x12, seq[1 - client] - 1, seq[client])
+        self.packet(port, c.port, 0x10, seq[client], seq[1 - client])
         for d, octets in c.tcp_segments():
             for at in range(0, len(octets), 60000):
                 part = octets[at:at + 60000]
@@ -166,10 +205,11 @@ def fields(u):
 # ---- what tshark says ----
 def frames(path):
     """For each TCP source and destination port: the MPA startup frames and FPDUs in order, as {field: value}."""
-    cmd = ["tshark", "-r", path, "-T", "pdml", "-J", "tcp iwarp_mpa iwarp_ddp_rdmap", "-o", "tcp.desegment_tcp_streams:TRUE",
-           "--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct"]
+    config = os.path.dirname(path) + "/config"
+    subprocess.run([top + "/tests/lib/wireshark-profile", config], check=True)
+    cmd = ["tshark", "-C", "iwarp", "-r", path, "-T", "pdml", "-J", "tcp iwarp_mpa iwarp_ddp_rdmap"]
     with tempfile.TemporaryFile() as err:
-        p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=err)
+        p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=err, env=dict(os.environ, WIRESHARK_CONFIG_DIR=config))
         out = {}
         for _, e in ET.iterparse(p.stdout):
             if e.tag != "packet":
@@ -252,13 +292,13 @@ def main():
     count, by_op, wrong = 0, [0] * len(NAMES), 0
     for i, c in enumerate(talks):
         for way in (OURS, PEERS):
-            us, bad = compare(c, way, got.get(((32768 + i, 20000) if (way == OURS) == c.initiator else (20000, 32768 + i)), []))
+            us, bad = compare(c, way, got.get(((32768 + i, c.port) if (way == OURS) == c.initiator else (c.port, 32768 + i)), []))
             for u in us:
                 by_op[u[1] & 15] += 1
             count += len(us)
             if bad:
                 wrong += 1
-                print(f"# IW_SEED={seed + i} IW_RUNS=1, from {'us' if way == OURS else 'the peer'}, Markers {c.txm if way == OURS else c.rxm}, "
+                print(f"# IW_SEED={seed + i} IW_RUNS=1, port {c.port}, {len(c.before)} before it, from {'us' if way == OURS else 'the peer'}, Markers {c.txm if way == OURS else c.rxm}, "
                       f"CRC {c.crc}: {len(bad)} differences\n#   " + "\n#   ".join(bad[:5]))
     print("# " + ", ".join(f"{n} {name}" for n, name in zip(by_op, NAMES)))
     print(f"{'ok' if not wrong else 'not ok'} 1 - tshark agrees with all of {count} FPDUs of {len(talks)} conversations")

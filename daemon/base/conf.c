@@ -18,7 +18,7 @@
 
 struct conf conf;
 
-enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_PATH, K_PREFIX, K_LEVEL };
+enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_GO, K_PATH, K_PREFIX, K_LEVEL };
 
 static const struct key {
 	const char *name;
@@ -32,7 +32,7 @@ static const struct key {
 	{ "control_port", K_U16, F(control_port), 1, 65535, "a TCP port, 1 to 65535" },
 	{ "trust_high_port", K_BOOL, F(accept_high_port), 0, 0, "yes or no" },
 	{ "answer_timeout", K_UINT, F(answer_timeout), 1, 1000, "milliseconds, 1 to 1000" },
-	{ "claim_timeout", K_UINT, F(claim_timeout), 10, 60000, "milliseconds, 10 to 60000" },
+	{ "go", K_GO, F(go_at_once), 0, 0, "matched or at-once" },
 	{ "negative_cache", K_UINT, F(negative_ttl), 1, 86400, "seconds, 1 to 86400" },
 	{ "startup_timeout", K_UINT, F(startup_timeout), 100, 60000, "milliseconds, 100 to 60000" },
 	{ "close_timeout", K_UINT, F(close_timeout), 100, 60000, "milliseconds, 100 to 60000" },
@@ -59,7 +59,7 @@ static const struct key {
 void conf_default(struct conf *c)
 {
 	*c = (struct conf){
-		.control_port = 874, .answer_timeout = 20, .claim_timeout = 200, .negative_ttl = 60, .startup_timeout = 5000,
+		.control_port = 874, .answer_timeout = 20, .negative_ttl = 60, .startup_timeout = 5000,
 		.close_timeout = 5000, .crc = true, .large_fpdu = true, .ring_size = 1 << 20, .inline_max = 512,
 		.srcavail_min = 256 << 10, .max_ird = 16, .max_ord = 16, .max_streams = 16384, .max_memory = UINT64_C(64) << 30,
 		.max_stags = 256 << 10, .max_reads = 1 << 20, .max_cq_entries = 16 << 20,
@@ -102,6 +102,16 @@ static int parse_bool(const char *s, bool *out)
 		*out = false;
 	else
 		return -EINVAL;
+	return 0;
+}
+
+static int parse_go(const char *s, bool *at_once)
+{
+	bool yes = !strcasecmp(s, "at-once");
+
+	if (!yes && strcasecmp(s, "matched"))
+		return -EINVAL;
+	*at_once = yes;
 	return 0;
 }
 
@@ -197,6 +207,8 @@ static int set_value(struct conf *c, const struct key *k, const char *value)
 	switch (k->kind) {
 	case K_BOOL:
 		return parse_bool(value, field);
+	case K_GO:
+		return parse_go(value, field);
 	case K_LEVEL:
 		return parse_level(value, field);
 	case K_PREFIX:

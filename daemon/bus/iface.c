@@ -14,23 +14,19 @@
 #include "daemon/session/session.h"
 #include "daemon/stream/stream.h"
 #include "bus.h"
-#include "close.h"
+#include "change.h"
 #include "iface.h"
 #include "out.h"
 #include "rows.h"
 
 #define CHECKS 8	/* probes at a time */
 
-struct tally { unsigned int plain, listeners, peers; };
+struct tally { unsigned int plain, proposed, peers; };
 
 static void tally_plain(void *arg, const struct plain_info *i)
 {
 	((struct tally *)arg)->plain++;
-}
-
-static void tally_listener(void *arg, const struct listener_info *i)
-{
-	((struct tally *)arg)->listeners++;
+	((struct tally *)arg)->proposed += i->proposed_ms != 0;
 }
 
 static void tally_peer(void *arg, const struct peer_info *i)
@@ -47,7 +43,6 @@ static void put_status(struct bus_out *o)
 
 	stream_tally(&streams);
 	plain_foreach(tally_plain, &t);
-	listener_foreach(tally_listener, &t);
 	peers_foreach(tally_peer, &t);
 	put(o, "version", "s", IWSOCK_VERSION);
 	put(o, "pid", "u", (uint32_t)getpid());
@@ -57,7 +52,6 @@ static void put_status(struct bus_out *o)
 	put(o, "control_port", "q", conf.control_port);
 	put(o, "system_bus", "b", (int)bus_on_system());
 	put(o, "programs", "u", client_count());
-	put(o, "listeners", "u", t.listeners);
 	put(o, "peers", "u", t.peers);
 	put(o, "streams_iwarp", "u", streams.iwarp);
 	put(o, "streams_local", "u", streams.local);
@@ -65,6 +59,11 @@ static void put_status(struct bus_out *o)
 	put(o, "streams_relay", "u", streams.relay);
 	put(o, "streams_closing", "u", streams.closing);
 	put(o, "plain", "u", t.plain);
+	put(o, "proposed", "u", t.proposed);
+	put(o, "ends_switched", "t", switch_totals.switched);
+	put(o, "ends_joined", "t", switch_totals.joined);
+	put(o, "ends_upgraded", "t", switch_totals.upgraded);
+	put(o, "ends_back", "t", switch_totals.back);
 	put(o, "stags", "u", rnic_mr_count());
 	for (enum prm_kind k = 0; k < PRM_KINDS; k++) {
 		char key[32];
@@ -100,7 +99,7 @@ static void checked(void *arg, bool ok, const char *text)
 	sd_bus_message_unref(m);
 }
 
-static int method_check(sd_bus_message *m)
+static int method_check(sd_bus_message *m, const struct bus_caller *who)
 {
 	struct iw_addr a = { 0 };
 	const char *host;
@@ -124,7 +123,7 @@ static int method_check(sd_bus_message *m)
 		return sd_bus_reply_method_errorf(m, SD_BUS_ERROR_LIMITS_EXCEEDED, "%u checks are under way; try again", checks);
 	a.port = port;
 	checks++;
-	cm_check(&a, checked, sd_bus_message_ref(m));
+	cm_check(&a, who->uid, checked, sd_bus_message_ref(m));
 	return 1;
 }
 
@@ -147,7 +146,8 @@ static void put_reason(struct bus_out *o, unsigned int r)
 static void put_reasons(struct bus_out *o)
 {
 	for (unsigned int r = 0; r < IW_REASON_MAX; r++)
-		put_reason(o, r);
+		if (iw_reason_known(r))
+			put_reason(o, r);
 	if (reason_count(IW_REASON_OTHER, true) || reason_count(IW_REASON_OTHER, false))
 		put_reason(o, IW_REASON_OTHER);
 }
@@ -171,16 +171,16 @@ static int method_short(sd_bus_message *m, const char *contents, void (*fill)(st
 int bus_answer(sd_bus_message *m, const struct bus_caller *who)
 {
 	const char *member = sd_bus_message_get_member(m);
+	int r;
 
 	if (!strcmp(member, "Check"))
-		return method_check(m);
+		return method_check(m, who);
 	if (!strcmp(member, "Status"))
 		return method_short(m, "{sv}", put_status);
 	if (!strcmp(member, "Reasons"))
 		return method_short(m, "a{sv}", put_reasons);
-	if (!strcmp(member, "Close") || !strcmp(member, "CloseIdle"))
-		return bus_close(m, who);
-	return bus_list(m, who);
+	r = bus_change(m, who);
+	return r == -ENOSYS ? bus_list(m, who) : r;
 }
 
 const sd_bus_vtable bus_vtable[] = {
@@ -191,8 +191,10 @@ const sd_bus_vtable bus_vtable[] = {
 	SD_BUS_METHOD_WITH_ARGS("Peers", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", peers), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Stags", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", stags), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Reasons", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", reasons), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
-	SD_BUS_METHOD_WITH_ARGS("Listeners", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", listeners), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Check", SD_BUS_ARGS("s", host, "q", port), SD_BUS_RESULT("b", ok, "s", text), bus_method,
+				SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Upgrade", SD_BUS_ARGS("as", ids), SD_BUS_RESULT("aa{sv}", connections), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Downgrade", SD_BUS_ARGS("as", ids), SD_BUS_RESULT("aa{sv}", connections), bus_method,
 				SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Close", SD_BUS_ARGS("as", ids), SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("CloseIdle", SD_BUS_ARGS("t", idle_ms, "x", uid), SD_BUS_RESULT("aa{sv}", streams), bus_method,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Lists of org.iwsock.Daemon1: streams, plain connections, peers, STags, listeners. What is to be told is copied in one go and
+ * Lists of org.iwsock.Daemon1: streams, plain connections, peers, STags. What is to be told is copied in one go and
  * then turned into a message in batches, so that 10,000 streams do not hold up the data path. Keys are an interface: iwctl
  * --json hands them on as they are, so they are only ever added to.
  */
@@ -114,7 +114,7 @@ static void put_program(struct bus_out *o, const char *key, const char *program)
 static const char *state_name(enum stream_state s)
 {
 	static const char *const names[] = {
-		[STREAM_OFFERED] = "offered", [STREAM_HELD] = "held", [STREAM_STARTING] = "starting",
+		[STREAM_GRANTED] = "granted", [STREAM_STARTING] = "starting",
 		[STREAM_RUNNING] = "running", [STREAM_LOCAL] = "running", [STREAM_RELAY] = "relay",
 		[STREAM_CLOSING] = "closing", [STREAM_DEAD] = "dead",
 	};
@@ -126,7 +126,7 @@ static const char *transport_name(const struct stream_info *i)
 {
 	if (i->reason != IW_REASON_ACCELERATED || i->state == STREAM_RELAY)
 		return "tcp";
-	if (i->state == STREAM_OFFERED || i->state == STREAM_HELD)
+	if (i->state == STREAM_GRANTED)
 		return "pending";
 	return i->state == STREAM_LOCAL ? "local" : "iwarp";
 }
@@ -157,13 +157,54 @@ static void put_counts(struct bus_out *o, const struct endpoint_stat *s)
 	put(o, "rx_tiny", "t", s->rx_tiny);
 }
 
-void bus_put_stream(struct bus_out *o, const struct stream_info *i)
+static void put_id(struct bus_out *o, uint64_t id)
+{
+	char s[20];
+
+	snprintf(s, sizeof(s), "%" PRIx64, id);
+	put(o, "id", "s", s);
+}
+
+static uint64_t since(uint64_t ms)
 {
 	uint64_t now = engine_now_ms();
-	char id[20];
 
-	snprintf(id, sizeof(id), "%" PRIx64, i->id);
-	put(o, "id", "s", id);
+	return now > ms ? now - ms : 0;
+}
+
+/* Of a connection that was proposed: when, and what it had carried by then; what the other end says. */
+static void put_past(struct bus_out *o, const struct plain_info *i)
+{
+	if (!i->id)
+		return;
+	put(o, "since_proposal_ms", "t", since(i->proposed_ms));
+	put(o, "proposed_octets", "t", i->octets);
+	put(o, "proposed_calls", "u", i->calls);
+	put(o, "went_back", "u", i->backs);
+	if (i->reason != IW_REASON_OTHER_END)
+		return;
+	put(o, "their_reason", "s", iw_reason_name(i->theirs));
+	put(o, "their_reason_number", "u", i->theirs);
+}
+
+/* Of a stream: when it became what it is, and after how many octets since the connection began. */
+static void put_upgrade(struct bus_out *o, const struct stream_info *i)
+{
+	if (i->upgraded_ms) {
+		put(o, "since_upgrade_ms", "t", since(i->upgraded_ms));
+		put(o, "upgraded_at_tx", "t", i->upgraded_tx);
+		put(o, "upgraded_at_rx", "t", i->upgraded_rx);
+	}
+	put(o, "attempts", "u", i->attempts);
+	if (i->failed)
+		put(o, "attempt_failed", "s", i->failed);
+}
+
+static void put_stream(struct bus_out *o, const struct stream_info *i, const struct plain_info *before)
+{
+	bool relayed = i->state == STREAM_GRANTED || i->state == STREAM_RELAY;
+
+	put_id(o, i->id);
 	put(o, "transport", "s", transport_name(i));
 	put(o, "state", "s", state_name(i->state));
 	put(o, "side", "s", i->client ? "client" : "server");
@@ -173,46 +214,86 @@ void bus_put_stream(struct bus_out *o, const struct stream_info *i)
 	put_program(o, "program", i->program);
 	put_addr(o, "local", &i->tuple.local);
 	put_addr(o, "peer", &i->tuple.peer);
-	put_reason(o, i->reason);
-	put(o, "age_ms", "t", now > i->since_ms ? now - i->since_ms : 0);
+	put_reason(o, relayed && before->id ? before->reason : i->reason);
+	put(o, "age_ms", "t", since(i->since_ms));
+	put_past(o, before);
+	put_upgrade(o, i);
 	if (i->state == STREAM_LOCAL)	/* the daemon is not in the way of its data, so it does not know */
 		return;
-	put(o, "idle_ms", "t", now > i->active_ms ? now - i->active_ms : 0);
+	put(o, "idle_ms", "t", since(i->active_ms));
 	put(o, "tx_bytes", "t", i->tx_bytes);
 	put(o, "rx_bytes", "t", i->rx_bytes);
 	put_counts(o, &i->stat);
 }
 
-static void put_stream(struct bus_out *o, const void *row)
+/* A copy of what may be gone when the batch comes: before.client is. */
+struct stream_row {
+	struct stream_info stream;
+	struct plain_info before;
+};
+
+static void fill_stream(struct stream_row *row, const struct stream_info *i)
 {
-	bus_put_stream(o, row);
+	row->stream = *i;
+	row->before.id = 0;
+	plain_before(i->id, &i->tuple, &row->before);
 }
 
-/* plain_info and listener_info point to what may be gone when the batch comes */
+void bus_put_stream(struct bus_out *o, const struct stream_info *i)
+{
+	struct stream_row row;
+
+	fill_stream(&row, i);
+	put_stream(o, &row.stream, &row.before);
+}
+
+static void put_stream_row(struct bus_out *o, const void *row)
+{
+	const struct stream_row *r = row;
+
+	put_stream(o, &r->stream, &r->before);
+}
+
+/* The same. */
 struct plain_row {
-	struct iw_tuple tuple;
-	bool is_client;
-	int fd;
-	enum iw_reason reason;
+	struct plain_info info;
 	pid_t pid;
-	uint32_t uid;
 	char program[64];
 };
 
-static void put_plain(struct bus_out *o, const void *row)
+static void fill_plain(struct plain_row *row, const struct plain_info *i)
 {
-	const struct plain_row *i = row;
+	row->info = *i;
+	row->pid = i->client ? i->client->pid : 0;
+	snprintf(row->program, sizeof(row->program), "%s", i->client ? i->client->program : "");
+}
 
+static void put_plain_row(struct bus_out *o, const void *row)
+{
+	const struct plain_row *r = row;
+	const struct plain_info *i = &r->info;
+
+	if (i->id)
+		put_id(o, i->id);
 	put(o, "transport", "s", "tcp");
 	put(o, "state", "s", "plain");
 	put(o, "side", "s", i->is_client ? "client" : "server");
-	put(o, "pid", "u", (uint32_t)i->pid);
+	put(o, "pid", "u", (uint32_t)r->pid);
 	put(o, "uid", "u", i->uid);
 	put(o, "fd", "i", i->fd);
-	put_program(o, "program", i->program);
+	put_program(o, "program", r->program);
 	put_addr(o, "local", &i->tuple.local);
 	put_addr(o, "peer", &i->tuple.peer);
 	put_reason(o, i->reason);
+	put_past(o, i);
+}
+
+void bus_put_plain(struct bus_out *o, const struct plain_info *i)
+{
+	struct plain_row row;
+
+	fill_plain(&row, i);
+	put_plain_row(o, &row);
 }
 
 static void put_peer(struct bus_out *o, const void *row)
@@ -260,29 +341,16 @@ static void put_stag(struct bus_out *o, const void *row)
 	put(o, "stream", "s", s);
 }
 
-struct listener_row {
-	struct iw_addr addr;
-	pid_t pid;
-	uint32_t uid;
-	char program[64];
-};
-
-static void put_listener(struct bus_out *o, const void *row)
-{
-	const struct listener_row *i = row;
-
-	put_addr(o, "address", &i->addr);
-	put(o, "pid", "u", (uint32_t)i->pid);
-	put(o, "uid", "u", i->uid);
-	put_program(o, "program", i->program);
-}
-
 /* ---- copies ---- */
 
 static void add_stream(void *arg, const struct stream_info *i)
 {
-	if (may_see(arg, i->uid))
-		add(arg, i);
+	struct stream_row row;
+
+	if (!may_see(arg, i->uid))
+		return;
+	fill_stream(&row, i);
+	add(arg, &row);
 }
 
 static void streams(struct listing *l)
@@ -292,13 +360,11 @@ static void streams(struct listing *l)
 
 static void add_plain(void *arg, const struct plain_info *i)
 {
-	struct plain_row row = {
-		.tuple = i->tuple, .is_client = i->is_client, .fd = i->fd, .reason = i->reason, .pid = i->client->pid, .uid = i->client->uid,
-	};
+	struct plain_row row;
 
-	if (!may_see(arg, row.uid))
+	if (!may_see(arg, i->uid))
 		return;
-	snprintf(row.program, sizeof(row.program), "%s", i->client->program);
+	fill_plain(&row, i);
 	add(arg, &row);
 }
 
@@ -329,27 +395,11 @@ static void stags(struct listing *l)
 	rnic_mr_foreach(add_stag, l);
 }
 
-static void add_listener(void *arg, const struct listener_info *i)
-{
-	struct listener_row row = { .addr = i->addr, .pid = i->pid, .uid = i->uid };
-
-	if (!may_see(arg, i->uid))
-		return;
-	snprintf(row.program, sizeof(row.program), "%s", i->program ? i->program : "");
-	add(arg, &row);
-}
-
-static void listeners(struct listing *l)
-{
-	listener_foreach(add_listener, l);
-}
-
 static const struct listing_kind kinds[] = {
-	{ "Streams", sizeof(struct stream_info), streams, put_stream },
-	{ "Plain", sizeof(struct plain_row), plain, put_plain },
+	{ "Streams", sizeof(struct stream_row), streams, put_stream_row },
+	{ "Plain", sizeof(struct plain_row), plain, put_plain_row },
 	{ "Peers", sizeof(struct peer_info), peers, put_peer },
 	{ "Stags", sizeof(struct rnic_mr_info), stags, put_stag },
-	{ "Listeners", sizeof(struct listener_row), listeners, put_listener },
 };
 
 /* ---- batches ---- */

@@ -6,11 +6,13 @@
 #include "conn.h"
 #include "out.h"
 
+struct plain_info;
 struct stream_info;
 
 /* At once or in batches. A negative return is turned into an error reply. */
 int bus_list(sd_bus_message *m, const struct bus_caller *who);
-/* One stream as Streams tells it, into an open dictionary. */
+/* One stream as Streams tells it, one plain connection as Plain does, into an open dictionary. */
 void bus_put_stream(struct bus_out *o, const struct stream_info *i);
+void bus_put_plain(struct bus_out *o, const struct plain_info *i);
 
 #endif

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT
-/* What is remembered of connections: plain ones and their reasons, who may address which stream, final answers. All bounded. */
+/* What is remembered of connections: plain ones and their reasons, who may address which stream. All bounded. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/conf.h"
 #include "book.h"
+#include "match.h"
+#include "proposal.h"
 
 #define PLAIN_MAX	4096u	/* per client; the oldest is forgotten */
 #define GRANTS_MAX	65536u	/* per client */
-#define REFUSED		4096u
-#define REFUSED_MS	5000u
-#define SHUNNED		1024u
 #define BOOK_BITS	14u
 #define BOOK_HASH	(1u << BOOK_BITS)
 
 /* ---- plain connections ---- */
 
 struct plain {
-	struct list hash, node;
+	struct list hash, tuple, node;
 	struct client *client;
 	uint64_t conn_id;
 	struct iw_tuple t;
@@ -25,7 +24,7 @@ struct plain {
 	int fd;
 	enum iw_reason reason;
 };
-static struct list plains[BOOK_HASH];
+static struct list plains[BOOK_HASH], by_tuple[TUPLE_HASH];
 static uint64_t reasons[2][IW_REASON_MAX + 1];	/* the last: those that are not in the table */
 
 static struct list *bucket(struct list *table, uint64_t key)
@@ -36,6 +35,17 @@ static struct list *bucket(struct list *table, uint64_t key)
 static struct list *plain_bucket(const struct client *c, uint64_t conn_id)
 {
 	return bucket(plains, (uintptr_t)c ^ conn_id * 31);
+}
+
+enum iw_reason plain_why(const struct iw_tuple *t)
+{
+	list_each(n, nxt, tuple_bucket(by_tuple, t)) {
+		const struct plain *p = list_entry(n, struct plain, tuple);
+
+		if (iw_tuple_same(&p->t, t))
+			return p->reason;
+	}
+	return IW_REASON_ACCELERATED;
 }
 
 static struct plain *plain_find(struct client *c, uint64_t conn_id)
@@ -56,6 +66,7 @@ static void plain_free(struct plain *p)
 	prm_forget(p->client->uid);
 	p->client->priv->nplain--;
 	list_del(&p->hash);
+	list_del(&p->tuple);
 	list_del(&p->node);
 	free(p);
 }
@@ -88,6 +99,7 @@ void plain_record(struct client *c, uint64_t conn_id, const struct iw_tuple *t, 
 	}
 	*p = (struct plain){ .client = c, .conn_id = conn_id, .t = *t, .is_client = is_client, .fd = fd, .reason = reason };
 	list_add_tail(plain_bucket(c, conn_id), &p->hash);
+	list_add_tail(tuple_bucket(by_tuple, t), &p->tuple);
 	list_add_tail(&c->priv->plain, &p->node);
 	if (++c->priv->nplain > PLAIN_MAX)
 		plain_free(list_entry(c->priv->plain.next, struct plain, node));
@@ -107,6 +119,14 @@ void plain_client_gone(struct client *c)
 		plain_free(list_entry(c->priv->plain.next, struct plain, node));
 }
 
+static struct plain_info proposed(const struct proposal *p)
+{
+	return (struct plain_info){
+		.id = p->number, .client = p->client, .uid = p->uid, .tuple = p->t, .is_client = p->is_client, .fd = p->fd, .reason = p->reason,
+		.stream_id = p->st ? stream_id(p->st) : 0, .theirs = p->theirs, .proposed_ms = p->proposed_ms, .octets = p->octets, .calls = p->calls, .backs = p->backs,
+	};
+}
+
 void plain_foreach(void (*fn)(void *arg, const struct plain_info *info), void *arg)
 {
 	list_each(cn, cnxt, &clients) {
@@ -115,12 +135,61 @@ void plain_foreach(void (*fn)(void *arg, const struct plain_info *info), void *a
 		list_each(n, nxt, &c->priv->plain) {
 			const struct plain *p = list_entry(n, struct plain, node);
 			struct plain_info info = {
-				.client = c, .tuple = p->t, .is_client = p->is_client, .fd = p->fd, .reason = p->reason,
+				.client = c, .uid = c->uid, .tuple = p->t, .is_client = p->is_client, .fd = p->fd, .reason = p->reason,
 			};
 
 			fn(arg, &info);
 		}
+		list_each(n, nxt, &c->priv->proposals) {
+			const struct proposal *p = list_entry(n, struct proposal, mine);
+			struct plain_info info = proposed(p);
+
+			if (!p->st)
+				fn(arg, &info);
+		}
 	}
+}
+
+static struct proposal *by_any_id(uint64_t id)
+{
+	struct proposal *p = proposal_numbered(id);
+	struct stream *st = p ? NULL : stream_find(id);
+
+	return st ? stream_cm_data(st) : p;
+}
+
+bool plain_look(uint64_t id, struct plain_info *info)
+{
+	const struct proposal *p = by_any_id(id);
+
+	if (p)
+		*info = proposed(p);
+	return p;
+}
+
+bool plain_before(uint64_t stream, const struct iw_tuple *end, struct plain_info *info)
+{
+	for (struct proposal *p = proposal_next(end, NULL); p; p = proposal_next(end, p)) {
+		if (!p->st || stream_id(p->st) != stream)
+			continue;
+		*info = proposed(p);
+		return true;
+	}
+	return false;
+}
+
+int cm_upgrade(uint64_t id)
+{
+	struct proposal *p = by_any_id(id);
+
+	return p ? match_upgrade(p) : -ENOENT;
+}
+
+int cm_downgrade(uint64_t id)
+{
+	struct proposal *p = by_any_id(id);
+
+	return p ? match_downgrade(p) : -ENOENT;
 }
 
 /* ---- grants: which client was given which end of which stream ---- */
@@ -190,55 +259,4 @@ void grants_client_gone(struct client *c)
 {
 	while (!list_empty(&c->priv->grants))
 		grant_free(list_entry(c->priv->grants.next, struct grant, node));
-}
-
-/* ---- final answers: direct-mapped; what is overwritten is forgotten, which costs time, not correctness ---- */
-
-static struct { struct iw_tuple t; uint64_t expires; enum iw_reason reason; } refused[REFUSED];
-
-void refused_add(const struct iw_tuple *t, enum iw_reason reason)
-{
-	uint32_t i = iw_tuple_hash(t) % REFUSED;
-
-	refused[i].t = *t;
-	refused[i].reason = reason;
-	/* a late claim is to be recognized as long as its listener is left alone */
-	refused[i].expires = engine_now_ms() + (reason == IW_REASON_UNCLAIMED ? conf.negative_ttl * UINT64_C(1000) : REFUSED_MS);
-}
-
-enum iw_reason refused_find(const struct iw_tuple *t)
-{
-	uint32_t i = iw_tuple_hash(t) % REFUSED;
-
-	if (refused[i].expires <= engine_now_ms() || !iw_tuple_same(&refused[i].t, t))
-		return IW_REASON_ACCELERATED;
-	return refused[i].reason;
-}
-
-static struct { struct iw_addr dst; uint64_t expires; enum iw_reason reason; } shunned[SHUNNED];
-
-void shun_add(const struct iw_addr *dst, enum iw_reason reason)
-{
-	uint32_t i = iw_addr_hash(dst->ip, dst->port) % SHUNNED;
-
-	shunned[i].dst = *dst;
-	shunned[i].reason = reason;
-	shunned[i].expires = engine_now_ms() + conf.negative_ttl * UINT64_C(1000);
-}
-
-enum iw_reason shun_find(const struct iw_addr *dst)
-{
-	uint32_t i = iw_addr_hash(dst->ip, dst->port) % SHUNNED;
-
-	if (shunned[i].expires <= engine_now_ms() || !iw_addr_same(&shunned[i].dst, dst))
-		return IW_REASON_ACCELERATED;
-	return shunned[i].reason;
-}
-
-/* A listener (perhaps on the wildcard address) came up: its port gets another chance. */
-void shun_del(const struct iw_addr *addr)
-{
-	for (unsigned int i = 0; i < SHUNNED; i++)
-		if (shunned[i].dst.port == addr->port && (iw_ip_any(addr->ip) || iw_ip_same(shunned[i].dst.ip, addr->ip)))
-			shunned[i].expires = 0;
 }

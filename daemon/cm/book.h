@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What is remembered of connections: plain ones and their reasons, who may address which stream, final answers. */
+/* What is remembered of connections: plain ones and their reasons, who may address which stream. */
 #ifndef IWARPD_BOOK_H
 #define IWARPD_BOOK_H
 
 #include "ctl.h"
 
 void plain_record(struct client *c, uint64_t conn_id, const struct iw_tuple *t, bool is_client, int fd, enum iw_reason reason);
+/* Why it is plain, as somebody says; ACCELERATED: nobody does. */
+enum iw_reason plain_why(const struct iw_tuple *t);
 void plain_closed(struct client *c, uint64_t conn_id);
 void plain_client_gone(struct client *c);
 void reason_add(enum iw_reason reason, bool is_client);
@@ -13,12 +15,5 @@ void grant_add(struct client *c, uint64_t stream_id, unsigned int end);
 bool grant_has(struct client *c, uint64_t stream_id, unsigned int end);
 void grants_stream_gone(uint64_t stream_id);
 void grants_client_gone(struct client *c);
-/* A claim for this tuple (as the client sees it) was answered no: the answer is final. */
-void refused_add(const struct iw_tuple *t, enum iw_reason reason);
-enum iw_reason refused_find(const struct iw_tuple *t);		/* ACCELERATED: not refused */
-/* A server that did not claim. */
-void shun_add(const struct iw_addr *dst, enum iw_reason reason);
-void shun_del(const struct iw_addr *dst);
-enum iw_reason shun_find(const struct iw_addr *dst);		/* ACCELERATED: not shunned */
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Clients: the control socket, one connection per process that loaded the library, requests in, replies out. */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +18,9 @@
 #include "daemon/net/peers_page.h"
 #include "book.h"
 #include "ctl.h"
-#include "intent.h"
+#include "match.h"
 #include "message.h"
-#include "offer.h"
-#include "theirs.h"
+#include "switch.h"
 
 #define MAX_FDS		2
 #define MAX_REQS	64u	/* of one client at a time */
@@ -75,7 +73,7 @@ static void client_free(struct conn_client *cc)
 	work_cancel(&cc->work);
 	close_fds(cc);
 	if (cc->c.proc)
-		munmap(cc->c.proc, IW_PAGE_SIZE);
+		munmap(cc->c.proc, sizeof(*cc->c.proc));
 	close_passed(cc->fd, cc->c.uid);	/* descriptors in messages not received go with it */
 	prm_program_gone(cc->c.uid);
 	free(cc);
@@ -138,7 +136,6 @@ int req_begin(struct cm_req *r, struct client *c, const struct iw_ctl_hdr *h)
 	c->priv->nreqs++;
 	r->client = c;
 	r->seq = h->seq;
-	r->type = h->type;
 	list_add_tail(&c->priv->reqs, &r->node);
 	return 0;
 }
@@ -152,17 +149,13 @@ void req_end(struct cm_req *r)
 	r->client = NULL;
 }
 
-/* The library shuts the connection down before it looks: one of the two sees the other (iw_proc.promised). */
-bool req_promise(struct cm_req *r)
+void req_move(struct cm_req *to, struct cm_req *from)
 {
-	struct pollfd p = { .events = POLLRDHUP };
-
-	if (!r->client)
-		return false;
-	p.fd = full(r->client)->fd;
-	atomic_store(&r->client->proc->promised[r->seq % IW_PROMISES], r->seq);
-	atomic_thread_fence(memory_order_seq_cst);	/* what the kernel reads is no atomic of ours */
-	return poll(&p, 1, 0) == 0;
+	*to = *from;
+	list_init(&to->node);
+	list_add_tail(&from->node, &to->node);
+	list_del(&from->node);
+	from->client = NULL;
 }
 
 void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id)
@@ -235,14 +228,14 @@ static int proc_page(struct client *c)
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, IW_PAGE_SIZE) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (ftruncate(fd, sizeof(*c->proc)) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		goto fail;
-	p = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(NULL, sizeof(*c->proc), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		goto fail;
 	c->proc = p;
 	c->proc->magic = IW_PROC_MAGIC;
-	c->proc->version = 2;
+	c->proc->version = 3;
 	return fd;
 fail:
 	close(fd);
@@ -272,7 +265,6 @@ static int hello(struct conn_client *cc, const struct iw_ctl_hello *h)
 		return 0;
 	}
 	cc->hello = true;
-	intents_client_new(&cc->c);
 	iw_ctl_init(&m, IW_CTL_HELLO_ACK, h->h.seq);
 	m.answer_ms = conf.answer_timeout;
 	ctl_reply(&cc->c, &m, fds, 2);
@@ -403,12 +395,9 @@ static void client_new(int fd)
 	cc->c.priv = &cc->p;
 	cc->p.self = &cc->c;
 	list_init(&cc->p.reqs);
-	list_init(&cc->p.offers);
-	list_init(&cc->p.listeners);
+	list_init(&cc->p.proposals);
 	list_init(&cc->p.plain);
 	list_init(&cc->p.grants);
-	list_init(&cc->p.fresh);
-	list_init(&cc->p.intents);
 	list_add_tail(&clients, &cc->p.node);
 	nclients++;
 	client_recv(cc);
@@ -450,8 +439,7 @@ int ctl_start(void)
 		log_err("%s/%s: %s", conf.rundir, IW_CTL_SOCK, strerror(-fd));
 		return fd;
 	}
-	offers_start();
-	theirs_start();
+	switch_start();
 	acceptor_start(&acceptor, fd);
 	return 0;
 }

@@ -12,22 +12,15 @@ struct client_priv {
 	struct client *self;
 	struct list node;		/* in clients */
 	struct list reqs;		/* struct cm_req: wait for an answer */
-	struct list offers;		/* struct offer, not yet committed */
-	struct list listeners;
+	struct list proposals;
 	struct list plain;
 	struct list grants;
-	unsigned int nreqs, nlisteners, nplain, ngrants;
-	struct list fresh, intents;	/* intent.c */
-	bool set_aside;
+	unsigned int nreqs, nproposals, nplain, ngrants;
 };
 extern struct list clients;
 static inline struct client *client_of(struct list *node)
 {
 	return list_entry(node, struct client_priv, node)->self;
-}
-static inline struct client *client_of_fresh(struct list *node)
-{
-	return list_entry(node, struct client_priv, fresh)->self;
 }
 
 /* A request that waits for its answer. Lives in the object that works on it. */
@@ -35,13 +28,12 @@ struct cm_req {
 	struct list node;		/* in client_priv.reqs */
 	struct client *client;		/* NULL: the client is gone, the answer is dropped */
 	uint32_t seq;
-	uint16_t type;
+	void (*cancel)(struct cm_req *r);	/* the client is gone, and r is ended; may be NULL */
 };
 /* -EDQUOT: too many at once. */
 int req_begin(struct cm_req *r, struct client *c, const struct iw_ctl_hdr *h);
 void req_end(struct cm_req *r);
-/* Of a CLAIM, before the first step that cannot be taken back. false: the library has given up waiting, the connection is plain TCP. */
-bool req_promise(struct cm_req *r);
+void req_move(struct cm_req *to, struct cm_req *from);
 /* Answer (r->client may be gone) and end. req_stream closes what it grants before it says so. */
 void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id);
 void req_plain(struct cm_req *r, enum iw_reason reason);

@@ -1,80 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* Requests of the library: who handles which message, and what the streams tell back. */
+/* Messages of the library: who handles which. */
+#include "message.h"
+
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "daemon/base/closing.h"
-#include "daemon/base/conf.h"
-#include "daemon/net/locals.h"
-#include "daemon/session/session.h"
 #include "book.h"
-#include "claim.h"
-#include "intent.h"
-#include "listeners.h"
-#include "message.h"
-#include "offer.h"
+#include "match.h"
 #include "opt.h"
-
-/* ---- PREPARE: may connections to this address be accelerated? ---- */
-
-struct prepare {
-	struct cm_req req;
-	struct sess_ask ask;
-};
-
-static void prepared(struct sess_ask *q, bool yes, enum iw_reason reason)
-{
-	struct prepare *p = container_of(q, struct prepare, ask);
-
-	req_ack(&p->req, yes ? IW_REASON_ACCELERATED : reason, 0);
-	free(p);
-}
-
-static int cm_prepare(struct client *c, const struct iw_ctl_prepare *m)
-{
-	struct prepare *p = calloc(1, sizeof(*p));
-	int ret;
-
-	if (!p)
-		return -ENOMEM;
-	ret = req_begin(&p->req, c, &m->h);
-	if (ret) {
-		free(p);
-		return ret;
-	}
-	p->ask.type = IW_SM_LOOKUP;
-	p->ask.a = m->dst;
-	p->ask.fn = prepared;
-	if (!m->dst.port || iw_ip_any(m->dst.ip)) {
-		/* connect to the unspecified address means this host */
-		prepared(&p->ask, m->dst.port && listener_match(&m->dst), IW_REASON_LISTENER_NOT_REGISTERED);
-		return 0;
-	}
-	if (addr_is_local(m->dst.ip))
-		prepared(&p->ask, listener_match(&m->dst), IW_REASON_LISTENER_NOT_REGISTERED);
-	else
-		sess_ask(&p->ask, &m->dst, conf.answer_timeout);
-	return 0;
-}
-
-/* ---- small requests ---- */
-
-static int cm_listen(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
-{
-	struct cm_req r = { 0 };
-	uint64_t cookie = 0;
-	enum iw_reason reason = IW_REASON_ACCELERATED;
-	int ret = req_begin(&r, c, &m->h);
-
-	if (!ret)
-		reason = listener_add(c, fd, &cookie);
-	close_passed(fd, c->uid);	/* before the answer: a close by the application must be the last one */
-	if (!ret)
-		req_ack(&r, reason, cookie);
-	return ret;
-}
+#include "switch.h"
 
 /* Possession of the carrier is the right to the segment. */
 static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
@@ -106,12 +40,26 @@ static int cm_sync(struct client *c, const struct iw_ctl_hdr *h)
 	return ret;
 }
 
-static int cm_plain(struct client *c, const struct iw_ctl_conn *m)
+/* Of a connection that was proposed: it cannot be switched, ever or as it is now. */
+static void cm_plain(struct client *c, const struct iw_ctl_conn *m)
 {
 	struct iw_tuple t = { .local = m->local, .peer = m->peer };
+	struct proposal *p = proposal_find(c, m->conn_id);
 
-	plain_record(c, m->conn_id, &t, m->flags & IW_CONN_CLIENT, m->fd, m->reason);
-	return 0;
+	if (!p) {
+		plain_record(c, m->conn_id, &t, m->flags & IW_CONN_CLIENT, m->fd, m->reason);
+		match_plain(&t, m->flags & IW_CONN_CLIENT, m->reason);
+	} else if (!(m->flags & IW_CONN_FOR_NOW)) {
+		match_never(p, m->reason);
+	} else if (p->state < PROPOSAL_SWITCHED) {
+		match_hindered(p, m->reason);
+	}
+}
+
+static void cm_closed(struct client *c, uint64_t conn_id)
+{
+	plain_closed(c, conn_id);
+	proposal_closed(c, conn_id);
 }
 
 /* ---- dispatch ---- */
@@ -122,38 +70,30 @@ int cm_message(struct client *c, const void *msg, int fd)
 	int ret = 0;
 
 	switch (h->type) {
-	case IW_CTL_PREPARE:
-		ret = cm_prepare(c, msg);
-		break;
-	case IW_CTL_OFFER:
-		return cm_offer(c, msg, fd);	/* keeps fd */
-	case IW_CTL_CLAIM:
-		return cm_claim(c, msg, fd);	/* keeps fd */
-	case IW_CTL_COMMIT:
-		ret = cm_commit(c, msg);
-		break;
-	case IW_CTL_ABANDON:
-		ret = cm_abandon(c, msg);
-		break;
-	case IW_CTL_LISTEN:
-		return cm_listen(c, msg, fd);	/* closes fd */
-	case IW_CTL_UNLISTEN:
-		listener_del(c, ((const struct iw_ctl_id *)msg)->id);
+	case IW_CTL_PROPOSE:
+		cm_propose(c, msg);
 		break;
 	case IW_CTL_PLAIN:
-		ret = cm_plain(c, msg);
+		cm_plain(c, msg);
 		break;
 	case IW_CTL_CLOSED:
-		plain_closed(c, ((const struct iw_ctl_id *)msg)->id);
+		cm_closed(c, ((const struct iw_ctl_id *)msg)->id);
+		break;
+	case IW_CTL_SWITCH:
+		return cm_switch(c, msg, fd);	/* keeps fd */
+	case IW_CTL_SWITCHED:
+		ret = cm_switched(c, msg);
+		break;
+	case IW_CTL_ABANDON:
+		cm_abandon(c, msg);
+		break;
+	case IW_CTL_BACK:
+		ret = cm_back(c, msg);
 		break;
 	case IW_CTL_OPEN:
 		return cm_open(c, msg, fd);	/* closes fd */
 	case IW_CTL_SYNC:
 		ret = cm_sync(c, msg);
-		break;
-	case IW_CTL_INTENT:
-	case IW_CTL_INTENT_END:
-		ret = cm_intent(c, msg);
 		break;
 	case IW_CTL_GETSOCKOPT:
 	case IW_CTL_SETSOCKOPT:
@@ -167,14 +107,16 @@ int cm_message(struct client *c, const void *msg, int fd)
 	return ret;
 }
 
-/* Requests under way find their client gone when their answers come; what was offered and not committed is dropped now. */
 void cm_client_gone(struct client *c)
 {
-	while (!list_empty(&c->priv->reqs))
-		req_end(list_entry(c->priv->reqs.next, struct cm_req, node));
-	offers_client_gone(c);
-	listeners_client_gone(c);
+	while (!list_empty(&c->priv->reqs)) {
+		struct cm_req *r = list_entry(c->priv->reqs.next, struct cm_req, node);
+
+		req_end(r);
+		if (r->cancel)
+			r->cancel(r);
+	}
+	proposals_client_gone(c);
 	plain_client_gone(c);
 	grants_client_gone(c);
-	intents_client_gone(c);
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Questions to the kernel about TCP sockets: sock.h. */
 #include <errno.h>
-#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,7 +28,7 @@ static uint64_t netns_cookie(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) ? 0 : cookie;
 }
 
-static uint64_t own_netns(void)
+uint64_t sock_own_netns(void)
 {
 	static uint64_t own;
 
@@ -56,8 +54,10 @@ enum iw_reason sock_check(int fd)
 		return IW_REASON_NOT_STREAM;
 	if (get_int(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM || get_int(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP)
 		return IW_REASON_NOT_STREAM;
+	if (get_int(fd, IPPROTO_TCP, TCP_REPAIR) > 0)	/* what is sent goes nowhere, and a close says nothing */
+		return IW_REASON_OPTION;
 	ns = netns_cookie(fd);
-	return ns && ns == own_netns() ? IW_REASON_ACCELERATED : IW_REASON_NETNS;
+	return ns && ns == sock_own_netns() ? IW_REASON_ACCELERATED : IW_REASON_NETNS;
 }
 
 static int get_info(int fd, struct tcp_info *ti)
@@ -74,16 +74,6 @@ int sock_state(int fd)
 	int ret = get_info(fd, &ti);
 
 	return ret ? ret : ti.tcpi_state;
-}
-
-bool sock_unused(int fd)
-{
-	struct tcp_info ti;
-	int n = 0;
-
-	if (ioctl(fd, SIOCINQ, &n) || n || get_info(fd, &ti))
-		return false;
-	return !ti.tcpi_bytes_sent && !ti.tcpi_notsent_bytes;
 }
 
 int sock_name(int fd, struct iw_addr *a, bool peer)

@@ -12,8 +12,8 @@
 /* A TCP socket (IPv4 or IPv6, not MPTCP) of our network namespace? ACCELERATED, NOT_STREAM or NETNS. */
 enum iw_reason sock_check(int fd);
 int sock_state(int fd);						/* TCP_ESTABLISHED, ... or -errno */
-bool sock_unused(int fd);					/* nothing received that was not read, nothing sent */
 int sock_name(int fd, struct iw_addr *a, bool peer);
 uint64_t sock_cookie(int fd);
+uint64_t sock_own_netns(void);					/* the cookie of our network namespace */
 
 #endif

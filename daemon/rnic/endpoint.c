@@ -48,6 +48,21 @@ int endpoint_reject(struct endpoint *ep, const void *pd, size_t pd_len)
 	return ep->ops->reject(ep, pd, pd_len);
 }
 
+int endpoint_request(struct endpoint *ep, const void *pd, size_t pd_len, uint8_t out[ENDPOINT_FRAME_MAX])
+{
+	return ep->ops->request(ep, pd, pd_len, out);
+}
+
+int endpoint_frame(const struct endpoint *ep, const uint8_t *in, size_t len, bool answer, struct endpoint_frame *f)
+{
+	return ep->ops->frame(ep, in, len, answer, f);
+}
+
+int endpoint_go_on(struct endpoint *ep, const uint8_t *frame, size_t len)
+{
+	return ep->ops->go_on(ep, frame, len);
+}
+
 void endpoint_large(struct endpoint *ep, bool on)
 {
 	if (ep->ops->caps & ENDPOINT_LARGE)

@@ -31,6 +31,13 @@ struct endpoint_said {		/* what the other end said of itself at the startup; gon
 	bool p2p;		/* the Responder may send first, too */
 };
 
+#define ENDPOINT_FRAME_MAX	532u
+struct endpoint_frame {		/* of endpoint_frame() */
+	uint8_t pd[ENDPOINT_FRAME_MAX];
+	size_t pd_len;
+	bool reject;
+};
+
 enum endpoint_event {
 	ENDPOINT_EV_FIRST = 1,	/* the other end has spoken: the Responder may send now. At the Initiator too */
 	ENDPOINT_EV_TERM_SENT,	/* an error ends it, found here, */
@@ -89,6 +96,15 @@ int endpoint_initiate(struct endpoint *ep, const void *pd, size_t pd_len);
 int endpoint_respond(struct endpoint *ep);
 int endpoint_accept(struct endpoint *ep, const void *pd, size_t pd_len);
 int endpoint_reject(struct endpoint *ep, const void *pd, size_t pd_len);
+/*
+ * In the middle of a connection that carried something else so far (RFC 5044 7.1). Its maker, who reads and writes it until the startup is
+ * certain, sends the request: its octets into out, their number or -errno. And received the answer, or a request: endpoint_frame() says of the
+ * octets that came how many of them are one, 0 when it takes more to tell, -EPROTO when they are none. When they are, endpoint_go_on() hands them and
+ * the connection over: 0 or -errno; request() or established() follows, or closed(). No startup_timeout: whoever keeps the other waiting is TCP's affair.
+ */
+int endpoint_request(struct endpoint *ep, const void *pd, size_t pd_len, uint8_t out[ENDPOINT_FRAME_MAX]);
+int endpoint_frame(const struct endpoint *ep, const uint8_t *in, size_t len, bool answer, struct endpoint_frame *f);
+int endpoint_go_on(struct endpoint *ep, const uint8_t *frame, size_t len);
 /* May segments be longer than the network's? Both ends must have said that they like it. In established(). Without ENDPOINT_LARGE: nothing. */
 void endpoint_large(struct endpoint *ep, bool on);
 /* Reads that it answers, and that may be under way, as the two ends settled them. In established() or later. */
@@ -159,6 +175,9 @@ struct endpoint_ops {
 	int (*respond)(struct endpoint *ep);
 	int (*accept)(struct endpoint *ep, const void *pd, size_t pd_len);
 	int (*reject)(struct endpoint *ep, const void *pd, size_t pd_len);
+	int (*request)(struct endpoint *ep, const void *pd, size_t pd_len, uint8_t out[ENDPOINT_FRAME_MAX]);
+	int (*frame)(const struct endpoint *ep, const uint8_t *in, size_t len, bool answer, struct endpoint_frame *f);
+	int (*go_on)(struct endpoint *ep, const uint8_t *frame, size_t len);
 	void (*large)(struct endpoint *ep, bool on);	/* with ENDPOINT_LARGE */
 	void (*depths)(const struct endpoint *ep, unsigned int *ird, unsigned int *ord);
 	void (*close)(struct endpoint *ep);

@@ -29,8 +29,6 @@ struct prm_user {
 	unsigned int records;
 	unsigned int programs;		/* control connections */
 	unsigned int passed;		/* sockets of requests under way */
-	unsigned int vain;		/* others' waits for it that were in vain, */
-	uint64_t vain_ms;		/* as of then: intent.c */
 	struct work_class turn;		/* work of its streams: users share the engine, not streams */
 	struct prm_user *next;		/* of those whose ids hash alike */
 };
@@ -52,7 +50,7 @@ int prm_take_one(struct prm_user *u, enum prm_kind k, uint64_t n);
 void prm_give_one(struct prm_user *u, enum prm_kind k, uint64_t n);
 
 /*
- * The small things that are remembered for a user's programs, some hundred octets each: listeners, plain connections, who was given
+ * The small things that are remembered for a user's programs, some hundred octets each: proposals, plain connections, who was given
  * which stream. False: there are PRM_RECORDS already.
  */
 #define PRM_RECORDS	(128u << 10)

@@ -183,10 +183,11 @@ static void soft_work(struct work *w)
 
 	if (c->rx_wanted) {
 		c->rx_wanted = false;
-		if (c->state == SOFT_OPEN) {
+		if (c->state == SOFT_OPEN)
 			soft_rx_fpdus(c);
-			soft_rx_arm(c);
-		}
+		else if (c->state != SOFT_DEAD)
+			soft_startup_rx(c);
+		soft_rx_arm(c);
 	}
 	if (c->tx_wanted) {
 		c->tx_wanted = false;
@@ -263,7 +264,8 @@ static void soft_stat(const struct endpoint *ep, struct endpoint_stat *s)
 
 const struct endpoint_ops soft_endpoint = {
 	.name = "soft", .caps = ENDPOINT_IMM | ENDPOINT_SENDINV | ENDPOINT_EXPOSE | ENDPOINT_LARGE, .needs = soft_needs,
-	.initiate = soft_initiate, .respond = soft_respond, .accept = soft_accept, .reject = soft_reject, .large = soft_large,
+	.initiate = soft_initiate, .respond = soft_respond, .accept = soft_accept, .reject = soft_reject,
+	.request = soft_request_out, .frame = soft_frame, .go_on = soft_go_on, .large = soft_large,
 	.depths = soft_depths, .close = soft_close, .abort = soft_abort, .detach = soft_detach, .terminate = soft_terminate,
 	.unmake = soft_unmake, .reg = soft_reg, .dereg = soft_dereg, .post_send = soft_post_send, .post_recv = soft_post_recv,
 	.send_room = soft_send_room, .stat = soft_stat,

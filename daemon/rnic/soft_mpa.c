@@ -123,15 +123,12 @@ static void established(struct soft *c, const struct iw_mpa_frame *f)
 
 /* ---- Initiator ---- */
 
-int soft_initiate(struct endpoint *ep, const void *pd, size_t pd_len)
+static int request_make(struct soft *c, const void *pd, size_t pd_len)
 {
-	struct soft *c = soft_of(ep);
 	const struct soft_mpa a = mpa_of(c);
-	int ret;
 
 	if (c->state != SOFT_IDLE || pd_len > IW_MPA_PD_MAX - (a.rev >= 2 ? 4 : 0))
 		return -EINVAL;
-	prepare(c);
 	c->initiator = true;
 	c->req = (struct iw_mpa_frame){
 		.rev = a.rev, .markers = a.markers, .crc = a.crc, .enhanced = a.rev >= 2, .p2p = a.p2p, .rtr_write = a.p2p,
@@ -139,6 +136,17 @@ int soft_initiate(struct endpoint *ep, const void *pd, size_t pd_len)
 	};
 	if (pd_len)
 		memcpy(c->req.pd, pd, pd_len);
+	return 0;
+}
+
+int soft_initiate(struct endpoint *ep, const void *pd, size_t pd_len)
+{
+	struct soft *c = soft_of(ep);
+	int ret = request_make(c, pd, pd_len);
+
+	if (ret)
+		return ret;
+	prepare(c);
 	ret = frame_put(c, &c->req);
 	if (ret)
 		return ret;
@@ -292,7 +300,8 @@ int soft_accept(struct endpoint *ep, const void *pd, size_t pd_len)
 	if (ret)
 		return ret;
 	c->state = SOFT_REPLY;
-	timer_start(&c->timer, conf.startup_timeout, startup_timeout);
+	if (!c->midway)
+		timer_start(&c->timer, conf.startup_timeout, startup_timeout);
 	return 0;
 }
 
@@ -384,4 +393,53 @@ void soft_startup_rx(struct soft *c)
 		reply_received(c);
 	else
 		request_received(c);
+}
+
+/* ---- in the middle of a connection: its maker has read and written it so far ---- */
+
+static_assert(ENDPOINT_FRAME_MAX >= IW_MPA_FRAME_MAX, "a frame fits");
+
+int soft_request_out(struct endpoint *ep, const void *pd, size_t pd_len, uint8_t out[ENDPOINT_FRAME_MAX])
+{
+	struct soft *c = soft_of(ep);
+	int ret = request_make(c, pd, pd_len);
+
+	if (!ret)
+		ret = iw_mpa_encode(&c->req, out);
+	if (ret < 0)
+		return ret;
+	c->midway = true;
+	c->state = SOFT_WAIT_REPLY;
+	return ret;
+}
+
+int soft_frame(const struct endpoint *ep, const uint8_t *in, size_t len, bool answer, struct endpoint_frame *out)
+{
+	struct iw_mpa_frame f;
+	int used = iw_mpa_decode(&f, in, len, answer);
+
+	if (used <= 0)
+		return used;
+	out->pd_len = f.pd_len;
+	out->reject = f.reject;
+	memcpy(out->pd, f.pd, f.pd_len);
+	return used;
+}
+
+int soft_go_on(struct endpoint *ep, const uint8_t *frame, size_t len)
+{
+	struct soft *c = soft_of(ep);
+
+	if (len > IW_SOFT_RX || c->state != (c->midway ? SOFT_WAIT_REPLY : SOFT_IDLE))
+		return -EINVAL;
+	if (!c->midway)
+		c->state = SOFT_WAIT_REQUEST;
+	c->midway = true;
+	prepare(c);
+	memcpy(c->s->rx, frame, len);
+	c->s->rx_off = 0;
+	c->s->rx_len = (uint32_t)len;
+	c->rx_wanted = true;
+	soft_queue(c);
+	return 0;
 }

@@ -36,6 +36,7 @@ struct soft {
 	bool tx_wanted, rx_wanted;
 
 	bool initiator, detached;
+	bool midway;	/* the connection carried something else before */
 	bool over, told;		/* closed() is due, was called */
 	bool reset;			/* close by RST */
 	int over_err;

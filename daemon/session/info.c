@@ -53,6 +53,11 @@ bool sess_look(const uint8_t ip[16], struct sess_info *info)
 		return false;
 	memcpy(info->local, s->local, 16);
 	info->took_ms = s->took_ms;
-	info->reached_us = !list_empty(&p->in);
+	info->reached_us = false;
+	list_each(n, nxt, &p->in) {
+		const struct sess *in = list_entry(n, struct sess, node);
+
+		info->reached_us |= in->state == SESS_UP && in->vouched && iw_ip_same(in->local, s->local);
+	}
 	return true;
 }

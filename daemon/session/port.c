@@ -11,14 +11,13 @@
 #include "daemon/base/log.h"
 #include "daemon/net/ipsec.h"
 #include "daemon/net/sock.h"
+#include "answer.h"
 #include "port.h"
-#include "tell.h"
 
 #define IN_MAX		1024u	/* sessions that others dialled */
 #define IN_STRANGERS	8u	/* of one address */
 #define IN_KNOWN	32u
 #define IN_LINGERING	8u
-#define PROOF_MS	4000u
 #define PORT_TRIES	100u	/* 20 ms apart */
 
 /*
@@ -27,15 +26,18 @@
  */
 static struct list strangers = { &strangers, &strangers };
 
-static void proved(struct sess_ask *q, bool yes, enum iw_reason reason)
+static void proved(struct sess_ask *q, const struct iw_sm *m, enum iw_reason reason)
 {
 	struct sess *s = container_of(q, struct sess, proof);
 
-	if (!yes)
+	if (!m)		/* again when we have dialled again */
 		return;
-	s->vouched = true;
-	list_del(&s->strangers);
-	tell_vouched(s);	/* what changed since it asked */
+	s->vouched = m->yes;
+	s->disowned = !m->yes;
+	if (m->yes)
+		list_del(&s->strangers);
+	answer_run(s);
+	sess_review(s->peer);
 }
 
 void port_prove(struct sess *s)
@@ -44,9 +46,8 @@ void port_prove(struct sess *s)
 
 	if (s->vouched || s->proof.active || s->state == SESS_DEAD || !out || out->state != SESS_UP)
 		return;
-	s->proof = (struct sess_ask){ .type = IW_SM_CLAIM, .a = s->me, .b = s->them, .fn = proved };
-	memcpy(s->proof.src, s->local, 16);
-	sess_ask(&s->proof, &s->them, PROOF_MS);
+	s->proof = (struct sess_ask){ .m = { .type = IW_SM_VOUCH, .a = s->me, .b = s->them }, .fn = proved };
+	sess_ask(&s->proof, SESS_NO_DIAL);
 }
 
 void port_down(struct sess *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A control session: session.c has its life; port.c the port, ask.c the dialler's side, tell.c the acceptor's. */
+/* A control session: session.c has its life; port.c the port, ask.c the dialler's side, answer.c the acceptor's. */
 #ifndef IWARPD_SESS_H
 #define IWARPD_SESS_H
 
@@ -8,8 +8,6 @@
 #include "session.h"
 
 #define SESS_WINDOW	(IW_SM_BUFS / 2)	/* our questions under way, at most */
-#define SESS_NOTICES	(IW_SM_BUFS / 4)
-#define PORT_BYTES	8192u			/* a bit per port */
 
 enum sess_state {
 	SESS_CONNECTING,	/* TCP */
@@ -24,7 +22,6 @@ struct sess_slot {
 	uint32_t seq;
 	uint8_t type;
 	struct sess_ask *ask;	/* NULL: nobody waits any more */
-	struct iw_addr a, b;
 };
 
 struct sess {
@@ -48,52 +45,39 @@ struct sess {
 	uint32_t seq;
 	uint64_t started;
 	unsigned int took_ms;		/* from dial to UP */
+	uint64_t heard_ms;		/* when the last message came */
 
 	/* dialler */
 	struct list dial;		/* in the list of those that are not UP yet */
+	uint64_t uid;			/* who wanted it dialled */
 	struct list waiting;		/* sess_ask: until UP, or room in the window */
 	struct sess_slot slot[SESS_WINDOW];
-	unsigned int nslots, window;
-	bool late;			/* a question got no answer in time, and nothing has come since */
-	uint64_t late_since;
-	uint8_t known[PORT_BYTES], registered[PORT_BYTES];
+	unsigned int nslots, window, nholds;
 
 	/* acceptor */
 	struct list strangers;		/* in the list of those that nobody vouched for */
-	bool vouched;			/* the daemon that we dialled says that it is its own */
+	bool vouched;			/* the daemon that we dialled says that it is its own, */
+	bool disowned;			/* or that it is not */
 	bool gives_way;
 	struct sess_ask proof;
-	struct list claims, lookups;	/* struct sess_claim, struct their_lookup */
-	unsigned int questions;		/* not yet answered */
-	struct list confirms;		/* struct confirm: wait for room */
-	unsigned int nconfirms;
-	struct confirm *spare;		/* for the one that sess_can_confirm() was asked about */
-	unsigned int notices;		/* not yet acknowledged */
-	bool dirty;			/* told[] may be out of date */
-	uint8_t asked[PORT_BYTES], told[PORT_BYTES];
+	struct list proving, asked;	/* struct sess_question: wait until it is known whose session it is; for who answers them */
+	unsigned int nquestions;	/* not yet answered */
+	bool goodbye;			/* was said, and not acknowledged */
 };
-
-static inline bool port_bit(const uint8_t *bits, uint16_t port)
-{
-	return bits[port / 8] >> port % 8 & 1;
-}
-
-static inline void port_set(uint8_t *bits, uint16_t port, bool on)
-{
-	bits[port / 8] = (uint8_t)((bits[port / 8] & ~(1u << port % 8)) | (unsigned int)on << port % 8);
-}
 
 uint64_t daemon_generation(void);		/* random, of this run */
 extern unsigned int sess_in;			/* sessions that others dialled */
 struct sess *sess_new(struct peer *p, bool dialled);
 int sess_conn(struct sess *s);			/* an endpoint on s->fd */
 void sess_socket(int fd);			/* what all their sockets have */
-/* Dial the daemon of an address, from src (all zero: any). NULL with *reason. */
-struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *reason);
+/* Dial the daemon of an address, from src (all zero: any), for that user. NULL with *reason. */
+struct sess *sess_dial(struct peer *p, const uint8_t src[16], uint64_t uid, enum iw_reason *reason);
 void sess_dialled(struct sess *s);		/* it is UP, or over */
 /* Best session to ask: from src, or any. NULL: none that lives. */
 struct sess *sess_out(struct peer *p, const uint8_t src[16]);
 bool sess_any_up(const struct list *sessions);	/* of peer.in or peer.out */
+/* Sessions of p came or went, or are known to be its daemon's: what does that make of it? */
+void sess_review(struct peer *p);
 /* Send m now. The window has been looked at. A failure ends the session. */
 void sess_send(struct sess *s, const struct iw_sm *m);
 /* End it after the current batch; why is told to those who wait. Logs text when not NULL. */

@@ -13,17 +13,18 @@
 #include "daemon/base/log.h"
 #include "daemon/net/ipsec.h"
 #include "daemon/net/sock.h"
+#include "daemon/rnic/prm.h"
+#include "answer.h"
 #include "ask.h"
 #include "port.h"
-#include "tell.h"
 
 #define IDLE_MS		5000u	/* PING after so long without need for it */
-#define DEAF_MS		10000u	/* a session that answered nothing for so long is given up */
+#define DEAF_MS		15000u	/* a session on which nothing came for so long, PINGs notwithstanding, is given up */
 #define REDIALS		60u
 #define REDIAL_FIRST_MS	100u
 #define REDIAL_MAX_MS	2000u
-#define DAEMON_PD	0xffffffffu	/* protection domain of the daemon itself */
-#define DIALS_MAX	256u		/* under way; the oldest that nobody waits for gives way */
+#define DIALS_MAX	256u		/* under way */
+#define DIALS_USER	16u		/* that one user may have when there are so many */
 
 static struct list dials = { &dials, &dials };
 static unsigned int ndials;
@@ -57,9 +58,8 @@ struct sess *sess_new(struct peer *p, bool dialled)
 	s->started = engine_now_ms();
 	list_init(&s->dial);
 	list_init(&s->waiting);
-	list_init(&s->claims);
-	list_init(&s->lookups);
-	list_init(&s->confirms);
+	list_init(&s->proving);
+	list_init(&s->asked);
 	list_init(&s->strangers);
 	list_add_tail(dialled ? &p->out : &p->in, &s->node);
 	sess_in += !dialled;
@@ -107,7 +107,7 @@ static void redial(struct timer *t)
 	enum iw_reason reason;
 
 	if (list_empty(&p->out))
-		sess_dial(p, any, &reason);
+		sess_dial(p, any, PRM_DAEMON, &reason);
 }
 
 bool sess_any_up(const struct list *sessions)
@@ -116,6 +116,36 @@ bool sess_any_up(const struct list *sessions)
 		if (list_entry(n, struct sess, node)->state == SESS_UP)
 			return true;
 	return false;
+}
+
+/* Some session of ours, and one of theirs to the same address of this host. */
+static bool both_ways(const struct peer *p)
+{
+	list_each(o, onxt, &p->out) {
+		const struct sess *out = list_entry(o, struct sess, node);
+
+		list_each(i, inxt, &p->in) {
+			const struct sess *in = list_entry(i, struct sess, node);
+
+			if (out->state == SESS_UP && in->state == SESS_UP && in->vouched && iw_ip_same(out->local, in->local))
+				return true;
+		}
+	}
+	return false;
+}
+
+void sess_review(struct peer *p)
+{
+	bool both = both_ways(p);
+
+	if (stopping)
+		return;
+	if (!both && p->state == IW_PEER_POSITIVE)
+		peer_set(p, IW_PEER_UNKNOWN, 0, 0);
+	if (both && p->state != IW_PEER_POSITIVE)
+		peer_set(p, IW_PEER_POSITIVE, 0, 0);
+	if (both)
+		session_ops->peer_up(p->ip);
 }
 
 /* One of our sessions ended: what the peer is now, and when we try again. */
@@ -154,15 +184,17 @@ static void sess_work(struct work *w)
 	if (dialled)
 		ask_down(s, was_up ? IW_REASON_DAEMON_GONE : why);
 	else
-		tell_down(s);
+		answer_down(s);
 	port_down(s);
 	sess_free(s);
-	if (!dialled)
+	if (!dialled) {
+		sess_review(p);
 		return;
+	}
 	peer_after(p, was_up, why);
 	if (was_up)
-		session_ops->listeners_gone(p->ip, 0, local, IW_REASON_DAEMON_GONE);
-	tell_dialled(p, local, false);
+		session_ops->peer_gone(p->ip);
+	answer_dialled(p, local, false);
 }
 
 /* ---- messages in and out ---- */
@@ -222,11 +254,11 @@ static void on_complete(void *ctx, const struct iw_cqe *cqe)
 		sess_fail(s, IW_REASON_RESOURCES, "a receive buffer could not be posted");
 		return;
 	}
-	s->late = false;
+	s->heard_ms = engine_now_ms();
 	if (s->dialled)
 		ask_received(s, &m);
 	else
-		tell_received(s, &m);
+		answer_received(s, &m);
 }
 
 /* ---- MPA ---- */
@@ -266,13 +298,14 @@ static void on_request(void *ctx, const struct endpoint_said *said)
 static void idle(struct timer *t)
 {
 	struct sess *s = container_of(t, struct sess, timer);
+	uint64_t silent = engine_now_ms() - s->heard_ms;
 
-	if (s->late && engine_now_ms() - s->late_since > DEAF_MS) {
+	if (silent >= DEAF_MS) {
 		sess_fail(s, IW_REASON_PEER_UNREACHABLE, "its daemon does not answer");
 		return;
 	}
-	if (!s->nslots)
-		ask_ping(s);
+	if (silent >= IDLE_MS)
+		ask_ping(s);	/* where there is no room for it, questions are open that do as well */
 	timer_start(&s->timer, IDLE_MS, idle);
 }
 
@@ -295,6 +328,7 @@ static void on_established(void *ctx, const struct endpoint_said *said)
 		return;
 	}
 	s->window = s->theirs.bufs / 2 < SESS_WINDOW ? s->theirs.bufs / 2 : SESS_WINDOW;
+	s->heard_ms = engine_now_ms();
 	ask_up(s);
 	timer_start(&s->timer, IDLE_MS, idle);
 }
@@ -351,7 +385,7 @@ static const struct endpoint_ulp sess_ulp = {
 
 int sess_conn(struct sess *s)
 {
-	struct rnic_pd *pd = rnic_pd_get(DAEMON_PD);
+	struct rnic_pd *pd = rnic_pd_get(PRM_DAEMON);
 	int ret = pd ? soft_create(s->fd, pd, &sess_ulp, s, &s->ep) : -ENOMEM;
 
 	if (pd)
@@ -474,25 +508,35 @@ void sess_dialled(struct sess *s)
 }
 
 /*
- * Every user may ask about any address, and one that does not answer is dialled for SESS_DIAL_MS: who asks about hundreds must not take
- * the table of peers, or files, from others.
+ * Every user may propose connections to any address, and one that does not answer is dialled for SESS_DIAL_MS: who names hundreds must not
+ * take the table of peers, or files, from others. His own oldest gives way; the oldest of all when it is many users.
  */
 static void dial_begun(struct sess *s)
 {
+	struct sess *own = NULL, *any = NULL;
+	unsigned int n_own = 0;
+
 	list_add_tail(&dials, &s->dial);
 	if (++ndials <= DIALS_MAX)
 		return;
 	list_each(n, nxt, &dials) {
 		struct sess *old = list_entry(n, struct sess, dial);
 
-		if (old == s || old->state == SESS_DEAD || !list_empty(&old->waiting))
+		if (old == s || old->state == SESS_DEAD)
 			continue;
-		sess_fail(old, IW_REASON_RESOURCES, NULL);
-		return;
+		any = any ? any : old;
+		if (old->uid != s->uid)
+			continue;
+		own = own ? own : old;
+		n_own++;
 	}
+	if (n_own >= DIALS_USER)
+		sess_fail(own, IW_REASON_RESOURCES, NULL);
+	else if (any)
+		sess_fail(any, IW_REASON_RESOURCES, NULL);
 }
 
-struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *reason)
+struct sess *sess_dial(struct peer *p, const uint8_t src[16], uint64_t uid, enum iw_reason *reason)
 {
 	struct sess *s = sess_new(p, true);
 	struct io_uring_sqe *sqe;
@@ -510,6 +554,7 @@ struct sess *sess_dial(struct peer *p, const uint8_t src[16], enum iw_reason *re
 		peer_after(p, false, *reason);
 		return NULL;
 	}
+	s->uid = uid;
 	s->state = SESS_CONNECTING;
 	s->op.fn = connected;
 	sqe = engine_sqe();
@@ -539,30 +584,26 @@ struct sess *sess_out(struct peer *p, const uint8_t src[16])
 
 /* ---- start, and the end of all ---- */
 
-static bool nobody_listens(const struct iw_addr *a)
+static void not_proposed(const struct iw_tuple *t, const struct iw_sm *m, struct iw_sm *answer)
 {
-	return false;
+	answer->reason = IW_REASON_UNANSWERED;
 }
 
-static struct sess_claim *no_claim(void)
+static void not_held(struct sess_question *q, const struct iw_tuple *t)
 {
-	return NULL;
+	sess_answer(q, &(struct iw_sm){ .reason = IW_REASON_UNANSWERED });
 }
 
-static void nothing_confirmed(const struct iw_tuple *t, bool yes, enum iw_reason reason)
-{
-}
-
-static void nothing_up(const struct iw_addr *a)
+static void no_hold(struct sess_question *q)
 {
 }
 
-static void nothing_gone(const uint8_t ip[16], uint16_t port, const uint8_t local[16], enum iw_reason reason)
+static void nothing_waits(const uint8_t ip[16])
 {
 }
 
 static const struct session_ops nobody = {
-	.listens = nobody_listens, .claim_new = no_claim, .confirmed = nothing_confirmed, .listener_up = nothing_up, .listeners_gone = nothing_gone,
+	.propose = not_proposed, .hold = not_held, .hold_gone = no_hold, .peer_up = nothing_waits, .peer_gone = nothing_waits,
 };
 const struct session_ops *session_ops = &nobody;
 
@@ -580,7 +621,7 @@ static void stop_peer(struct peer *p, void *arg)
 	list_each(n, nxt, &p->in) {
 		struct sess *s = list_entry(n, struct sess, node);
 
-		tell_stopping(s);
+		answer_stopping(s);
 		sess_fail(s, IW_REASON_DAEMON_GONE, NULL);
 	}
 }

@@ -51,6 +51,15 @@ int carrier_make(uint64_t id, int s[2])
 	return 0;
 }
 
+/* The kernel counts a buffer with what it costs, and takes the next one while there is any room. */
+uint32_t carrier_takes(int fd)
+{
+	int size = 0;
+	socklen_t len = sizeof(size);
+
+	return getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &len) ? 0 : (uint32_t)size / 2;
+}
+
 /* ---- how the stream towards the application ends ---- */
 
 void carrier_fin(struct stream *st)
@@ -79,7 +88,7 @@ void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn)
 
 	st->d_iov = (struct iovec){ buf, len };
 	st->d_msg = (struct msghdr){
-		.msg_iov = &st->d_iov, .msg_iovlen = 1, .msg_control = &st->d_control, .msg_controllen = sizeof(st->d_control),
+		.msg_iov = &st->d_iov, .msg_iovlen = 1, .msg_control = st->d_control, .msg_controllen = sizeof(st->d_control),
 	};
 	st->d_rx.fn = fn;
 	io_uring_prep_recvmsg(sqe, st->d, &st->d_msg, MSG_CMSG_CLOEXEC);
@@ -118,50 +127,54 @@ bool carrier_hup(const struct stream *st)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP);
 }
 
-bool tcp_linger0(int tcp)
-{
-	struct linger l = { 0 };
-	socklen_t len = sizeof(l);
-
-	return !getsockopt(tcp, SOL_SOCKET, SO_LINGER, &l, &len) && l.l_onoff && !l.l_linger;
-}
-
-void tcp_reset_on_close(int tcp)
-{
-	struct linger l = { .l_onoff = 1 };
-
-	setsockopt(tcp, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
-}
-
 /* ---- the application's close ---- */
+
+static void poll_arm(struct stream *st);
 
 static void poll_hup(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, d_poll);
 
-	if (st->state == STREAM_DEAD || st->d_drop || res == -ECANCELED) {
+	if (st->state == STREAM_DEAD || st->d_drop) {
 		stream_ended_op(st);
 		return;
 	}
-	if (res > 0 && (res & (POLLHUP | POLLERR))) {
-		if (!st->app_closed) {
-			st->app_closed = true;
-			st->on_hup(st, res & POLLERR);
-		}
-		engine_cancel(&st->d_poll);
-	} else if (!more) {
-		carrier_poll(st, st->on_hup);
+	if (res > 0 && (res & (POLLHUP | POLLERR)) && !st->app_closed) {
+		st->app_closed = true;
+		st->app_error = res & POLLERR;
+		if (st->on_hup)
+			st->on_hup(st, st->app_error);
 	}
+	if (more && st->app_closed)
+		engine_cancel(&st->d_poll);
+	else if (!more && st->state == STREAM_DEAD)
+		stream_ended_op(st);
+	else if (!more && st->on_hup && !st->app_closed)
+		poll_arm(st);
+	else if (!more && st->on_unpolled)
+		st->on_unpolled(st);
 }
 
 /* Multishot, for errors and hang-up only: a half-close wakes it once, data does not. */
-void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error))
+static void poll_arm(struct stream *st)
 {
-	struct io_uring_sqe *sqe;
+	struct io_uring_sqe *sqe = engine_sqe();
 
-	st->on_hup = hup;
 	st->d_poll.fn = poll_hup;
-	sqe = engine_sqe();
 	io_uring_prep_poll_multishot(sqe, st->d, 0);
 	engine_submit(sqe, &st->d_poll);
+}
+
+void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error))
+{
+	st->on_hup = hup;
+	if (!st->d_poll.busy && !st->app_closed)
+		poll_arm(st);
+}
+
+void carrier_unpoll(struct stream *st, void (*then)(struct stream *st))
+{
+	st->on_hup = NULL;
+	st->on_unpolled = then;
+	engine_cancel(&st->d_poll);
 }

@@ -11,6 +11,8 @@
 
 struct stream;
 
+/* So many octets fit it surely, when it is empty. */
+uint32_t carrier_takes(int fd);
 int carrier_make(uint64_t id, int s[2]);	/* of this stream; both ends are the caller's. -errno */
 void carrier_fin(struct stream *st);		/* the peer's FIN: every octet is in the carrier */
 void carrier_record_reset(struct stream *st, int err);	/* in the page only; after a FIN it becomes EPIPE */
@@ -18,9 +20,9 @@ void carrier_reset(struct stream *st, int err);	/* the page says RESET; then the
 void carrier_drop(struct stream *st);		/* close d */
 void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn);	/* by d_rx */
 void carrier_received(struct stream *st, int res);	/* first thing in fn: descriptors that came along are closed */
-void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error));	/* tell when the application closed */
+/* Tell when the application closed, once; one who waited before is not told any more. */
+void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error));
+void carrier_unpoll(struct stream *st, void (*then)(struct stream *st));	/* no longer: `then` comes when d_poll has ended, if it was busy */
 bool carrier_hup(const struct stream *st);	/* look now */
-bool tcp_linger0(int tcp);
-void tcp_reset_on_close(int tcp);
 
 #endif

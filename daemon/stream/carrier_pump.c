@@ -7,6 +7,7 @@
 
 #include "carrier.h"
 #include "life.h"
+#include "relay.h"
 #include "remote.h"
 #include "remote_mem.h"
 #include "remote_rs.h"
@@ -26,7 +27,7 @@ static void tx_end(struct stream *st)
 
 	r->f->tx_eof = true;
 	st->app_closed = st->app_closed || carrier_hup(st);
-	if (st->app_closed && r->ep && tcp_linger0(st->end[0].tcp)) {
+	if (st->app_closed && r->ep && tcp_linger0(&st->kept)) {
 		remote_abort(st, ECONNRESET);
 		return;
 	}
@@ -61,6 +62,31 @@ static void tx_received(struct op *op, int res, bool more)
 	pump_queue(st);
 }
 
+/* What the relay had in hand at the end goes first. False: not yet. */
+static bool left_moved(struct stream *st, uint8_t *to, uint32_t len)
+{
+	struct stream_remote *r = st->remote;
+	bool eof = false;
+	int n = relay_left(st, to, len, &eof);
+
+	if (n == -EAGAIN)
+		return false;
+	if (n < 0) {
+		remote_abort(st, ECONNRESET);
+		return false;
+	}
+	if (n) {
+		iw_rs_tx_produced(&r->f->rs, (uint32_t)n);
+		iw_rs_push(&r->f->rs);
+		pump_queue(st);
+	}
+	if (eof)
+		tx_end(st);
+	if (st->state != STREAM_DEAD && !relay_left_len(st))
+		stream_relay_over(st);
+	return !n && !eof;
+}
+
 static void pump_tx(struct stream *st)
 {
 	struct stream_remote *r = st->remote;
@@ -69,7 +95,7 @@ static void pump_tx(struct stream *st)
 	if (st->d_rx.busy || st->d_drop || r->f->tx_eof || r->f->reset_err || !r->ep)
 		return;
 	iw_rs_tx_space(&r->f->rs, &off, &len);
-	if (!len)
+	if (!len || (st->relay && !left_moved(st, remote_tx_ring(st) + off, len)))
 		return;
 	carrier_recv(st, (uint8_t *)st->page + IW_PAGE_RINGS + off, len < PUMP_MAX ? len : PUMP_MAX, tx_received);
 }
@@ -189,7 +215,8 @@ static void pump_work(struct work *w)
 	pump_tx(st);
 	if (r->ep) {
 		iw_rs_pump(&r->f->rs, &remote_rs_ops, st);
-		atomic_store_explicit(&stream_page_end(st)->tx_acked, r->f->rs.tx_pos - iw_rs_tx_unacked(&r->f->rs), memory_order_relaxed);
+		atomic_store_explicit(&stream_page_end(st)->tx_acked, st->tx_bytes - relay_left_len(st) - iw_rs_tx_unacked(&r->f->rs),
+				      memory_order_relaxed);
 		pump_tx(st);
 	}
 	if (r->f->ev_done && r->ep) {
@@ -208,7 +235,7 @@ static void pump_hup(struct stream *st, bool error)
 {
 	struct stream_remote *r = st->remote;
 
-	if (error || (r->ep && tcp_linger0(st->end[0].tcp))) {
+	if (error || (r->ep && tcp_linger0(&st->kept))) {
 		remote_abort(st, ECONNRESET);
 		return;
 	}
@@ -220,6 +247,10 @@ static void pump_hup(struct stream *st, bool error)
 void pump_start(struct stream *st)
 {
 	carrier_poll(st, pump_hup);
+	if (st->app_closed)
+		pump_hup(st, st->app_error);
+	if (st->d_drop)
+		return;
 	iw_rs_rx_waiting(&st->remote->f->rs, true);	/* in carrier mode the reader sleeps in the kernel: an event wakes it */
 	pump_queue(st);
 }

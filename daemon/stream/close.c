@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Streams that are ended from outside. By the administrator (SEC-U07): what `ss -K` does to a TCP connection, ECONNABORTED here, a reset at the
- * other end. By connection management, and by the end of the daemon: a reset for both.
+ * other end. By the end of the daemon: a reset for both.
  */
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "back.h"
 #include "carrier.h"
+#include "join.h"
 #include "life.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "table.h"
 
-static void remote_closed(struct stream *st, int err)
+static void remote_closed(struct stream *st)
 {
 	struct stream_remote *r = st->remote;
 
-	carrier_record_reset(st, err);
+	carrier_record_reset(st, ECONNABORTED);
 	if (r->f->running) {
 		remote_abort(st, ECONNRESET);	/* a peer that does not answer holds it for close_timeout at most */
 		return;
@@ -29,32 +31,26 @@ static void remote_closed(struct stream *st, int err)
 	remote_end(st);
 }
 
-/* Octets are held, or relayed, or about to be: there is only TCP. */
+/* A relay: there is only TCP. */
 static void tcp_closed(struct stream *st)
 {
 	carrier_reset(st, ECONNABORTED);
-	tcp_reset_on_close(st->end[0].tcp);
+	st->tcp_reset = true;
 	stream_kill(st);
-}
-
-void stream_unconfirmed(struct stream *st)
-{
-	if (st->remote)
-		remote_closed(st, ECONNRESET);
 }
 
 int stream_close(uint64_t id)
 {
 	struct stream *st = stream_find(id);
 
-	if (!st)
+	if (!st || st->given_back)
 		return -ENOENT;
-	if (st->state == STREAM_OFFERED)
+	if (st->state == STREAM_GRANTED || join_offered(st) || back_offered(st))
 		return -EBUSY;
 	if (st->state == STREAM_LOCAL)
 		return -EOPNOTSUPP;
-	if (st->remote)
-		remote_closed(st, ECONNABORTED);
+	if (st->remote && st->remote->on)
+		remote_closed(st);
 	else
 		tcp_closed(st);
 	return 0;
@@ -83,10 +79,8 @@ void streams_leave(void)
 {
 	for (struct stream *st = table_next(NULL), *next; st; st = next) {
 		next = table_next(st);
-		if (st->state == STREAM_OFFERED) {
-			stream_abandon(st);
-			continue;
-		}
+		if (st->state == STREAM_GRANTED ? stream_abandon(st) : !stream_back_cancel(st))
+			continue;	/* T is the application's */
 		disconnect(st->end[0].tcp);
 		disconnect(st->end[1].tcp);
 	}

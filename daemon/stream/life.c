@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a stream: made (segment, grant), agreed or withdrawn, freed. */
+/* The life of a stream: made (segment, grant), switched, freed. */
 #include "life.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +15,17 @@
 #include "daemon/base/log.h"
 #include "daemon/rnic/rnic.h"
 #include "carrier.h"
-#include "carrier_hold.h"
+#include "back.h"
+#include "join.h"
 #include "local.h"
 #include "relay.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "table.h"
+#include "tcp.h"
+#include "upgrade.h"
 
-const struct stream_cm_ops *stream_cm;
+const struct stream_ops *stream_ops;
 
 int stream_count_user(uint32_t uid, int delta)
 {
@@ -49,22 +50,37 @@ static int stream_reserve(struct stream *st)
 		return -ENOMEM;
 	st->work.turn = st->end_work.turn = &rnic_pd_user(st->pd)->turn;
 	remote_needs(&need);
+	need.n[PRM_MEMORY] += relay_memory();
 	ret = prm_take(rnic_pd_user(st->pd), &need);
 	if (!ret)
 		st->reserved = need;
 	return ret;
 }
 
-void stream_unreserve(struct stream *st, uint64_t memory)
+static void unreserve(struct stream *st)
 {
-	struct prm_bill back = st->reserved;
-
-	if (!st->pd)
-		return;
+	if (st->pd)
+		prm_give(rnic_pd_user(st->pd), &st->reserved);
 	st->reserved = (struct prm_bill){ 0 };
-	st->reserved.n[PRM_MEMORY] = memory < back.n[PRM_MEMORY] ? memory : back.n[PRM_MEMORY];
-	back.n[PRM_MEMORY] -= st->reserved.n[PRM_MEMORY];
+}
+
+void stream_relay_over(struct stream *st)
+{
+	struct prm_bill back = { .n[PRM_MEMORY] = relay_memory() };
+
+	if (!st->relay)
+		return;
+	relay_free(st);
 	prm_give(rnic_pd_user(st->pd), &back);
+	st->reserved.n[PRM_MEMORY] -= back.n[PRM_MEMORY];
+}
+
+void stream_no_upgrade(struct stream *st)
+{
+	upgrade_over(st);
+	remote_unprepare(st);
+	relay_free(st);
+	unreserve(st);
 }
 
 /* ---- the end ---- */
@@ -89,15 +105,14 @@ static void close_carrier(struct stream *st)
 	st->d = -1;
 }
 
-/* An application's SO_LINGER must not make our close wait: { on, 0 } stays (a reset), the rest is switched off. */
-static void close_tcp(int *fd)
+/* An application's SO_LINGER must not make our close wait. */
+static void close_tcp(struct stream *st, unsigned int end)
 {
-	struct linger l = { 0 };
+	int *fd = &st->end[end].tcp;
 
 	if (*fd < 0)
 		return;
-	if (!tcp_linger0(*fd))
-		setsockopt(*fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	tcp_on_close(*fd, st->tcp_reset);
 	close_socket(*fd);
 	*fd = -1;
 }
@@ -123,7 +138,7 @@ static void quotas_back(struct stream *st)
 		lingers.n[PRM_CQES] = st->reserved.n[PRM_CQES];
 		st->reserved.n[PRM_READS] = st->reserved.n[PRM_CQES] = 0;
 		st->end[0].counted = false;
-		stream_unreserve(st, 0);
+		unreserve(st);
 		rnic_pd_bill(st->pd, &lingers);
 		rnic_pd_put(st->pd);
 	}
@@ -155,10 +170,11 @@ static void stream_free(struct stream *st)
 	work_cancel(&st->end_work);
 	remote_free(st);
 	relay_free(st);
+	upgrade_free(st);
 	local_forget(st);
 	close_carrier(st);
-	close_tcp(&st->end[0].tcp);
-	close_tcp(&st->end[1].tcp);
+	close_tcp(st, 0);
+	close_tcp(st, 1);
 	close_fd(&st->segment);
 	prm_mem_destroy(st->page);
 	quotas_back(st);
@@ -173,8 +189,8 @@ static void end_work(struct work *w)
 		close_carrier(st);
 	if (st->state != STREAM_DEAD || stream_busy(st))
 		return;
-	if (stream_cm && stream_cm->gone)
-		stream_cm->gone(st);
+	if (stream_ops && stream_ops->gone)
+		stream_ops->gone(st);
 	stream_free(st);
 }
 
@@ -188,6 +204,9 @@ void stream_kill(struct stream *st)
 	if (st->state == STREAM_DEAD)
 		return;
 	st->state = STREAM_DEAD;
+	upgrade_over(st);
+	join_over(st);
+	back_over(st);
 	st->d_drop = true;
 	engine_cancel(&st->d_rx);
 	engine_cancel(&st->d_tx);
@@ -198,14 +217,22 @@ void stream_kill(struct stream *st)
 	work_queue(&st->end_work, end_work);
 }
 
-/* The application goes on with its TCP socket, so its SO_LINGER stays as it is. It is closed on return (IW_CTL_SYNC). */
-void stream_abandon(struct stream *st)
+void stream_not_taken(struct stream *st, unsigned int end)
 {
-	if (st->state != STREAM_OFFERED)
-		return;
+	atomic_store(&st->page->end[end].hand, IW_HAND_OFFERED);
+}
+
+/* The application goes on with T, so its SO_LINGER stays as it is. It is closed on return (IW_CTL_SYNC). */
+bool stream_abandon(struct stream *st)
+{
+	if (st->state != STREAM_GRANTED)
+		return true;
+	if (!stream_withdraw(st, 0))
+		return false;
 	close_socket(st->end[0].tcp);
 	st->end[0].tcp = -1;
 	stream_kill(st);
+	return true;
 }
 
 /* ---- making one ---- */
@@ -252,11 +279,13 @@ static int cookie_of(int fd, uint64_t *cookie)
 	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) ? -errno : 0;
 }
 
-int stream_new(int tcp, const struct iw_tuple *t, const struct stream_owner *o, bool client, struct stream_grant *g, struct stream **out)
+int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o, bool client, uint32_t told, struct stream_grant *g,
+		 struct stream **out)
 {
-	struct stream *st = calloc(1, sizeof(*st));
+	struct stream *st;
 	int s[2] = { -1, -1 }, seg = -1, ret;
 
+	st = calloc(1, sizeof(*st));
 	if (!st)
 		return -ENOMEM;
 	st->d = st->segment = st->watch = st->end[0].tcp = st->end[1].tcp = -1;
@@ -275,17 +304,22 @@ int stream_new(int tcp, const struct iw_tuple *t, const struct stream_owner *o, 
 	if (ret)
 		goto err;
 	st->d = s[1];
-	ret = make_segment(st);
+	ret = told > carrier_takes(st->d) ? -EAGAIN : make_segment(st);
 	if (!ret)
 		ret = cookie_of(s[0], &st->end[0].cookie);
-	if (!ret && client)
+	if (!ret)
 		ret = local_prepare(st, s[0]);
+	if (!ret)
+		ret = relay_alloc(st);
+	if (!ret)
+		ret = upgrade_new(st);
 	if (!ret && (seg = fcntl(st->segment, F_DUPFD_CLOEXEC, 0)) < 0)
 		ret = -errno;
 	if (ret)
 		goto err;
 	fill_page(st);
 	st->end[0].tcp = tcp;
+	tcp_look(tcp, &st->kept);
 	table_add(st);
 	*g = (struct stream_grant){ .stream_id = st->id, .size = st->size, .carrier = s[0], .segment = seg, .tuple = *t };
 	*out = st;
@@ -297,125 +331,66 @@ err:
 	return ret == -ENFILE ? -EMFILE : ret;
 }
 
-int stream_offer(int tcp, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g, struct stream **st)
+int stream_switched(struct stream *st, int app_fd)
 {
-	int ret = stream_new(tcp, t, o, true, g, st);
-
-	if (!ret)
-		(*st)->state = STREAM_OFFERED;
-	return ret;
-}
-
-void stream_commit(struct stream *st, int app_fd)
-{
-	if (st->state != STREAM_OFFERED)
-		return;
-	st->state = STREAM_HELD;
+	if (st->state != STREAM_GRANTED)
+		return -EINVAL;
 	st->end[0].fd = app_fd;
-	hold_start(st);
-}
-
-int stream_claim(int tcp, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g, struct stream **out)
-{
-	struct stream *st;
-	int ret = stream_new(tcp, t, o, false, g, &st);
-
-	if (ret)
-		return ret;
-	ret = remote_start(st, false);
-	if (ret) {
-		close(g->carrier);
-		close(g->segment);
-		st->end[0].tcp = -1;	/* stays the caller's */
-		stream_free(st);
-		return ret;
-	}
-	st->state = STREAM_STARTING;
-	*out = st;
+	st->since_ms = st->active_ms = engine_now_ms();
+	st->state = STREAM_RELAY;
+	tcp_keep(st->end[0].tcp, &st->kept);
+	relay_start(st);
+	if (st->state == STREAM_RELAY)
+		upgrade_switched(st);
 	return 0;
 }
 
-/* A held stream that cannot go on: both ends see a reset. */
-static void held_failed(struct stream *st, int ret)
+static void forget_end(struct stream *st)
 {
-	stream_log(st, LOG_ERR, "%s", strerror(-ret));
-	carrier_reset(st, ECONNRESET);
-	tcp_reset_on_close(st->end[0].tcp);
-	stream_kill(st);
+	stream_uncount(st, 1);
+	st->end[1].cookie = 0;
 }
 
-static void claimed_start(struct stream *st)
+int stream_offer_end(struct stream *st, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g)
 {
-	int ret = remote_start(st, true);
+	int seg = -1, carrier = -1, ret = stream_count_user(o->uid, 1);
 
-	if (ret)
-		held_failed(st, ret);
-}
-
-void stream_claimed(struct stream *st)
-{
-	if (st->state != STREAM_HELD)
-		return;
-	st->state = STREAM_STARTING;
-	local_forget(st);
-	hold_stop(st, claimed_start);
-}
-
-static void withdrawn_start(struct stream *st)
-{
-	int ret = relay_start(st);
-
-	if (ret)
-		held_failed(st, ret);
-}
-
-void stream_withdraw(struct stream *st, enum iw_reason reason)
-{
-	if (st->state != STREAM_HELD)
-		return;
-	st->state = STREAM_RELAY;
-	st->reason = reason;
-	stream_unreserve(st, relay_memory());
-	local_forget(st);
-	hold_stop(st, withdrawn_start);
-}
-
-int stream_claim_local(struct stream *st, int tcp, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g)
-{
-	int seg, ret;
-
-	if (st->state != STREAM_HELD)
-		return -ENOENT;
-	ret = stream_count_user(o->uid, 1);
 	if (ret)
 		return ret;
 	fill_end(&st->end[1], t, o);
 	st->end[1].counted = true;
 	ret = cookie_of(st->d, &st->end[1].cookie);
-	seg = ret ? -1 : fcntl(st->segment, F_DUPFD_CLOEXEC, 0);
-	if (!ret && seg < 0)
-		ret = -errno;
-	if (!ret)
-		ret = local_start(st);
+	if (!ret && ((carrier = fcntl(st->d, F_DUPFD_CLOEXEC, 0)) < 0 || (seg = fcntl(st->segment, F_DUPFD_CLOEXEC, 0)) < 0))
+		ret = errno == ENFILE ? -EMFILE : -errno;
 	if (ret) {
-		if (seg >= 0)
-			close(seg);
-		st->end[1].counted = false;
-		st->end[1].cookie = 0;
-		stream_count_user(o->uid, -1);
+		close_fd(&carrier);
+		forget_end(st);
 		return ret;
 	}
+	atomic_store(&st->page->end[1].hand, IW_HAND_OFFERED);
+	*g = (struct stream_grant){
+		.stream_id = st->id, .size = st->size, .carrier = carrier, .segment = seg, .end = 1, .flags = IW_PAGE_LOCAL, .tuple = *t,
+	};
+	return 0;
+}
+
+bool stream_withdraw_end(struct stream *st)
+{
+	if (!stream_withdraw(st, 1))
+		return false;
+	forget_end(st);
+	return true;
+}
+
+void stream_join_end(struct stream *st, int tcp)
+{
+	atomic_store(&st->page->end[1].hand, IW_HAND_TAKEN);	/* this is by what the other library knows that it is LOCAL */
+	local_start(st);
 	table_add_end(st, 1);
-	st->page->flags = IW_PAGE_LOCAL;
 	st->end[1].tcp = tcp;
 	st->state = STREAM_LOCAL;
-	stream_unreserve(st, 0);
-	*g = (struct stream_grant){
-		.stream_id = st->id, .size = st->size, .carrier = st->d, .segment = seg, .end = 1, .flags = IW_PAGE_LOCAL, .tuple = *t,
-	};
-	st->d = -1;
-	hold_stop(st, NULL);
-	return 0;
+	tcp_restore(st->end[0].tcp, &st->kept);
+	close_fd(&st->d);
 }
 
 int stream_open(int carrier, struct stream_grant *g)
@@ -437,16 +412,18 @@ int stream_open(int carrier, struct stream_grant *g)
 	return g->segment < 0 ? -errno : 0;
 }
 
-void stream_option(struct stream *st, unsigned int end, int level, int optname)
+int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, const void *val, socklen_t len)
 {
-	static const int one = 1, zero = 0;
+	struct tcp_kept none = { 0 };
 	int tcp = stream_tcp(st, end);
 
-	if (tcp < 0 || !st->remote)
-		return;
-	/* these would hold up FPDUs; SO_LINGER is looked up when the application closes */
-	if (level == IPPROTO_TCP && optname == TCP_CORK)
-		setsockopt(tcp, level, optname, &zero, sizeof(zero));
-	else if ((level == IPPROTO_TCP && optname == TCP_NODELAY) || (level == SOL_SOCKET && optname == SO_RCVLOWAT))
-		setsockopt(tcp, level, optname, &one, sizeof(one));
+	return tcp < 0 ? -ENOTCONN : tcp_set(tcp, end ? &none : &st->kept, level, name, val, len);
+}
+
+int stream_getsockopt(const struct stream *st, unsigned int end, int level, int name, void *val, socklen_t *len)
+{
+	struct tcp_kept none = { 0 };
+	int tcp = stream_tcp(st, end);
+
+	return tcp < 0 ? -ENOTCONN : tcp_get(tcp, end ? &none : &st->kept, level, name, val, len);
 }

@@ -8,8 +8,12 @@
 
 #include "stream.h"
 
-int stream_new(int tcp, const struct iw_tuple *t, const struct stream_owner *o, bool client, struct stream_grant *g, struct stream **st);
-void stream_unreserve(struct stream *st, uint64_t memory);	/* it needs that many octets, and no more of what was set aside */
+void stream_relay_over(struct stream *st);	/* the relay's memory goes */
+void stream_no_upgrade(struct stream *st);	/* it is neither relay nor ring stream any more: nor what was set aside for them */
+/* The other end of the carrier is offered to this application. 0 or -errno, and nothing has happened. */
+int stream_offer_end(struct stream *st, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g);
+bool stream_withdraw_end(struct stream *st);	/* see stream_withdraw() */
+void stream_join_end(struct stream *st, int tcp);	/* it is there: LOCAL. Takes over tcp */
 int stream_count_user(uint32_t uid, int delta);	/* -EDQUOT */
 void stream_uncount(struct stream *st, unsigned int end);	/* in its user's quota no more */
 /* A line about a stream: whose it is, and between which addresses. */

@@ -106,8 +106,7 @@ static void local_check(struct stream *st)
 	nhalf -= st->local_half;
 	st->local_half = false;
 	/* the two witnesses know nothing of what the applications said: no FIN, no TIME-WAIT */
-	tcp_reset_on_close(st->end[0].tcp);
-	tcp_reset_on_close(st->end[1].tcp);
+	st->tcp_reset = true;
 	stream_kill(st);
 }
 

@@ -1,45 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* A withdrawn stream: plain octets between carrier and TCP, with both half-closes and resets as TCP has them. */
+/* A switched stream: plain octets between carrier and TCP, counted, with both half-closes and resets as TCP has them. */
 #include "relay.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "proto/crc32c.h"
 #include "carrier.h"
 #include "life.h"
 #include "stream_priv.h"
+#include "tcp.h"
+#include "upgrade.h"
 
-#define RELAY_BUF (128u << 10)
-
-struct relay_dir {
-	size_t len, off;	/* in buf: off..len is still to be sent */
-	bool eof;		/* end of stream passed on */
-	uint8_t buf[RELAY_BUF];
-};
-
-struct stream_relay {
-	bool discard;		/* nobody reads the carrier any more, yet it is not closed (SHUT_RD) */
-	struct relay_dir up, down;	/* up: application to network */
-	unsigned int spun;	/* see engine_file_again() */
-};
-
-static void up_recv(struct stream *st);
-static void down_recv(struct stream *st);
+static void up_go(struct stream *st);
+static void down_go(struct stream *st);
 static void down_watch(struct stream *st);
-static void up_send(struct stream *st);
-static void down_send(struct stream *st);
 
-/* The application reset the connection, or octets came for nobody: RST on TCP. */
-static void relay_abort(struct stream *st)
+/* ---- ends ---- */
+
+void relay_abort(struct stream *st)
 {
-	tcp_reset_on_close(st->end[0].tcp);
+	st->tcp_reset = true;
 	stream_kill(st);
 }
 
-/* TCP is lost. */
-static void relay_lost(struct stream *st, int err)
+void relay_lost(struct stream *st, int err)
 {
 	carrier_reset(st, err == EPIPE || err == EAGAIN ? ECONNRESET : err);
 	stream_kill(st);
@@ -49,10 +37,10 @@ static void relay_check_end(struct stream *st)
 {
 	const struct stream_relay *r = st->relay;
 
-	if (!r->up.eof)
+	if (!r->up.fin)
 		return;
 	/* both halves ended; or the application is gone, and the kernel knows better than we what its orphan has to do */
-	if (r->down.eof || (st->app_closed && r->down.off == r->down.len))
+	if (r->down.fin || (st->app_closed && !relay_hand(&r->down)))
 		stream_kill(st);
 	else if (st->app_closed)
 		st->state = STREAM_CLOSING;
@@ -60,51 +48,152 @@ static void relay_check_end(struct stream *st)
 
 static void relay_hup(struct stream *st, bool error)
 {
-	if (error || tcp_linger0(st->end[0].tcp))
+	if (error || tcp_linger0(&st->kept))
 		relay_abort(st);
 	else
 		relay_check_end(st);
 }
 
+/* ---- positions ---- */
+
+void relay_count(struct relay_dir *d, const uint8_t *octets, size_t n)
+{
+	size_t keep = n < RELAY_LAST ? RELAY_LAST - n : 0, add = RELAY_LAST - keep;
+
+	memmove(d->last, d->last + RELAY_LAST - keep, keep);
+	memcpy(d->last + keep, octets + n - add, add);
+	d->known = d->known + add < RELAY_LAST ? d->known + (uint32_t)add : RELAY_LAST;
+	d->pos += n;
+}
+
+uint32_t relay_crc(const struct relay_dir *d)
+{
+	uint32_t n = d->pos < RELAY_LAST ? (uint32_t)d->pos : RELAY_LAST;
+
+	return d->known < n ? 0 : iw_crc32c(0, d->last + RELAY_LAST - n, n);
+}
+
+/* ---- coming to rest ---- */
+
+static void rest_work(struct work *w)
+{
+	struct stream *st = container_of(w, struct stream, work);
+
+	if (st->state != STREAM_DEAD && st->relay && st->relay->rest)
+		st->relay->rest(st);
+}
+
+void relay_rest(struct stream *st)
+{
+	if (st->relay->rest)
+		work_queue(&st->work, rest_work);
+}
+
+void relay_moved(struct stream *st)
+{
+	upgrade_moved(st);
+	if (st->state != STREAM_DEAD && st->relay && !st->relay->over)
+		relay_rest(st);
+}
+
+void relay_still(struct stream *st, bool deaf, bool mute, void (*rest)(struct stream *st))
+{
+	struct stream_relay *r = st->relay;
+
+	timer_stop(&r->deaf_timer);
+	r->deaf |= deaf;
+	r->mute |= mute;
+	r->rest = rest;
+	if (r->deaf)
+		engine_cancel(&st->d_rx);
+	if (r->mute)
+		engine_cancel(&st->t_rx);
+	relay_rest(st);
+}
+
+void relay_unmute(struct stream *st)
+{
+	st->relay->mute = false;
+	relay_go(st);
+}
+
+bool relay_resting(const struct stream *st)
+{
+	const struct stream_relay *r = st->relay;
+
+	return !st->d_rx.busy && !st->d_tx.busy && !st->t_rx.busy && !st->t_tx.busy && !relay_hand(&r->up) && !relay_hand(&r->down);
+}
+
+static void deaf_end(struct timer *t)
+{
+	struct stream_relay *r = container_of(t, struct stream_relay, deaf_timer);
+
+	r->deaf = r->mute = false;
+	relay_go(r->st);
+}
+
+void relay_resume(struct stream *st, unsigned int ms)
+{
+	struct stream_relay *r = st->relay;
+	bool untold = !st->on_hup;
+
+	r->rest = NULL;
+	if (ms)
+		timer_start(&r->deaf_timer, ms, deaf_end);
+	else
+		r->deaf = r->mute = false;
+	carrier_poll(st, relay_hup);
+	if (untold && st->app_closed)
+		relay_hup(st, st->app_error);
+	relay_go(st);
+}
+
 /* ---- application to network ---- */
+
+static void up_fin(struct stream *st)
+{
+	st->app_closed = st->app_closed || carrier_hup(st);
+	if (st->app_closed && tcp_linger0(&st->kept)) {
+		relay_abort(st);
+		return;
+	}
+	st->relay->up.fin = true;
+	shutdown(st->end[0].tcp, SHUT_WR);
+	relay_check_end(st);
+}
 
 static void up_received(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, d_rx);
-	struct relay_dir *d;
+	struct stream_relay *r;
 
 	carrier_received(st, res);
-	if (st->state == STREAM_DEAD) {
+	if (st->state == STREAM_DEAD || st->d_drop) {
 		stream_ended_op(st);
 		return;
 	}
-	d = &st->relay->up;
+	r = st->relay;
 	if (res > 0) {
 		st->tx_bytes += (uint64_t)res;
 		st->active_ms = engine_now_ms();
 		atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
-		d->off = 0;
-		d->len = (size_t)res;
-		up_send(st);
-	} else if (op_again(res)) {
-		up_recv(st);
-	} else if (res < 0) {
-		relay_abort(st);	/* closed with octets unread */
-	} else {
-		d->eof = true;
-		st->app_closed = st->app_closed || carrier_hup(st);
-		if (st->app_closed && tcp_linger0(st->end[0].tcp)) {
-			relay_abort(st);
+		r->up.off = 0;
+		r->up.len = (size_t)res;
+	} else if (!res) {
+		r->up.eof = true;
+	} else if (!op_again(res) && res != -ECANCELED) {
+		if (!r->over) {
+			relay_abort(st);	/* closed with octets unread */
 			return;
 		}
-		shutdown(st->end[0].tcp, SHUT_WR);
-		relay_check_end(st);
+		r->err = res;
 	}
-}
-
-static void up_recv(struct stream *st)
-{
-	carrier_recv(st, st->relay->up.buf, RELAY_BUF, up_received);
+	if (r->over) {
+		r->left(st);
+		return;
+	}
+	up_go(st);
+	relay_moved(st);
 }
 
 static void up_sent(struct op *op, int res, bool more)
@@ -121,12 +210,13 @@ static void up_sent(struct op *op, int res, bool more)
 		relay_lost(st, -res);
 		return;
 	}
-	d->off += res > 0 ? (size_t)res : 0;
-	atomic_store_explicit(&stream_page_end(st)->tx_acked, st->tx_bytes - (d->len - d->off), memory_order_relaxed);
-	if (d->off < d->len)
-		up_send(st);
-	else
-		up_recv(st);
+	if (res > 0) {
+		relay_count(d, d->buf + d->off, (size_t)res);
+		d->off += (size_t)res;
+	}
+	atomic_store_explicit(&stream_page_end(st)->tx_acked, st->tx_bytes - relay_hand(d), memory_order_relaxed);
+	up_go(st);
+	relay_moved(st);
 }
 
 static void up_send(struct stream *st)
@@ -135,25 +225,50 @@ static void up_send(struct stream *st)
 	struct io_uring_sqe *sqe = engine_sqe();
 
 	st->t_tx.fn = up_sent;
-	io_uring_prep_send(sqe, st->end[0].tcp, d->buf + d->off, d->len - d->off, MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_prep_send(sqe, st->end[0].tcp, d->buf + d->off, relay_hand(d), MSG_NOSIGNAL | MSG_WAITALL);
 	engine_submit(sqe, &st->t_tx);
+}
+
+static void up_go(struct stream *st)
+{
+	struct stream_relay *r = st->relay;
+	struct relay_dir *d = &r->up;
+
+	if (st->state == STREAM_DEAD || r->over || st->t_tx.busy)
+		return;
+	if (relay_hand(d) || (d->eof && !d->fin)) {
+		if (upgrade_holds(st))
+			return;
+		if (relay_hand(d))
+			up_send(st);
+		else
+			up_fin(st);
+	} else if (!d->eof && !r->deaf && !st->d_rx.busy) {
+		carrier_recv(st, d->buf, RELAY_BUF, up_received);
+	}
 }
 
 /* ---- network to application ---- */
 
-/* The peer's half has ended, and nothing reads the connection any more: a RST must be heard all the same. */
+/*
+ * Nothing reads the connection: the peer's half has ended, or the application does not read what came before. A RST must be heard all the same.
+ */
 static void down_watched(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, t_rx);
 	int err = 0;
 	socklen_t len = sizeof(err);
 
-	if (st->state == STREAM_DEAD)
+	if (st->state == STREAM_DEAD) {
 		stream_ended_op(st);
-	else if (res > 0 && (res & POLLERR) && !getsockopt(st->end[0].tcp, SOL_SOCKET, SO_ERROR, &err, &len))
+	} else if (res > 0 && (res & POLLERR) && !getsockopt(st->end[0].tcp, SOL_SOCKET, SO_ERROR, &err, &len)) {
 		relay_lost(st, err ? err : ECONNRESET);
-	else if (!more && (res > 0 || op_again(res)))
+	} else if (!more && !st->relay->down.fin) {
+		down_go(st);
+		relay_moved(st);
+	} else if (!more && (res > 0 || op_again(res))) {
 		down_watch(st);
+	}
 }
 
 static void down_watch(struct stream *st)
@@ -163,6 +278,14 @@ static void down_watch(struct stream *st)
 	st->t_rx.fn = down_watched;
 	io_uring_prep_poll_multishot(sqe, st->end[0].tcp, 0);	/* POLLRDHUP comes unasked: once */
 	engine_submit(sqe, &st->t_rx);
+}
+
+static void down_fin(struct stream *st)
+{
+	st->relay->down.fin = true;
+	carrier_fin(st);
+	down_watch(st);
+	relay_check_end(st);
 }
 
 static void down_received(struct op *op, int res, bool more)
@@ -175,61 +298,63 @@ static void down_received(struct op *op, int res, bool more)
 		return;
 	}
 	d = &st->relay->down;
-	if (res < 0 && engine_file_again(st->end[0].tcp, res, &st->relay->spun)) {
-		down_recv(st);
-	} else if (res < 0) {
+	if (res < 0 && res != -ECANCELED && !engine_file_again(st->end[0].tcp, res, &st->relay->spun)) {
 		relay_lost(st, -res);
-	} else if (res > 0 && st->app_closed) {
-		relay_abort(st);
-	} else if (res > 0 && st->relay->discard) {
-		down_recv(st);
-	} else if (res > 0) {
-		st->rx_bytes += (uint64_t)res;
-		st->active_ms = engine_now_ms();
-		d->off = 0;
-		d->len = (size_t)res;
-		down_send(st);
-	} else {
-		d->eof = true;
-		carrier_fin(st);
-		down_watch(st);
-		relay_check_end(st);
+		return;
 	}
+	if (res > 0) {
+		relay_count(d, d->buf + d->len, (size_t)res);
+		d->len += (size_t)res;
+	} else if (!res) {
+		d->eof = true;
+	}
+	if (res >= 0)
+		upgrade_came(st);
+	if (st->state == STREAM_DEAD || st->relay->over)
+		return;
+	down_go(st);
+	relay_moved(st);
 }
 
 static void down_recv(struct stream *st)
 {
+	struct relay_dir *d = &st->relay->down;
 	struct io_uring_sqe *sqe = engine_sqe();
 
 	st->t_rx.fn = down_received;
-	io_uring_prep_recv(sqe, st->end[0].tcp, st->relay->down.buf, RELAY_BUF, 0);
+	io_uring_prep_recv(sqe, st->end[0].tcp, d->buf + d->len, RELAY_BUF - d->len, 0);
 	engine_submit(sqe, &st->t_rx);
+}
+
+static void given(struct stream *st, size_t n)
+{
+	st->relay->down.off += n;
+	st->rx_bytes += n;
+	st->active_ms = engine_now_ms();
+	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
 }
 
 static void down_sent(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, d_tx);
-	struct relay_dir *d;
 
 	if (st->state == STREAM_DEAD) {
 		stream_ended_op(st);
 		return;
 	}
-	d = &st->relay->down;
 	if (res < 0 && !op_again(res)) {
 		if (st->app_closed || carrier_hup(st)) {
 			relay_abort(st);
 			return;
 		}
 		st->relay->discard = true;
-		d->off = d->len;
 	}
-	d->off += res > 0 ? (size_t)res : 0;
-	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes - (d->len - d->off), memory_order_relaxed);
-	if (d->off < d->len)
-		down_send(st);
-	else
-		down_recv(st);
+	if (res > 0)
+		given(st, (size_t)res);
+	if (st->t_rx.busy && !st->relay->down.fin)
+		engine_cancel(&st->t_rx);	/* the watch; then it is read again */
+	down_go(st);
+	relay_moved(st);
 }
 
 static void down_send(struct stream *st)
@@ -238,37 +363,157 @@ static void down_send(struct stream *st)
 	struct io_uring_sqe *sqe = engine_sqe();
 
 	st->d_tx.fn = down_sent;
-	io_uring_prep_send(sqe, st->d, d->buf + d->off, d->len - d->off, MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_prep_send(sqe, st->d, d->buf + d->off, relay_hand(d), MSG_NOSIGNAL | MSG_WAITALL);
 	engine_submit(sqe, &st->d_tx);
+	if (!st->t_rx.busy && !d->eof && !st->relay->mute)
+		down_watch(st);
+}
+
+static void down_go(struct stream *st)
+{
+	struct stream_relay *r = st->relay;
+	struct relay_dir *d = &r->down;
+
+	if (st->state == STREAM_DEAD || r->over || st->d_tx.busy)
+		return;
+	if (relay_hand(d) && !r->looked_at) {
+		if (st->app_closed) {
+			relay_abort(st);	/* octets for nobody: TCP answers by RST */
+			return;
+		}
+		if (!r->discard) {
+			down_send(st);
+			return;
+		}
+		d->off = d->len;
+	}
+	if (!relay_hand(d))
+		d->off = d->len = 0;
+	if (d->eof && !d->fin)
+		down_fin(st);
+	else if (!d->eof && !r->mute && !st->t_rx.busy)
+		down_recv(st);
 }
 
 /* ---- start and end ---- */
+
+void relay_go(struct stream *st)
+{
+	up_go(st);
+	if (st->state != STREAM_DEAD && st->relay)
+		down_go(st);
+}
 
 size_t relay_memory(void)
 {
 	return sizeof(struct stream_relay);
 }
 
-int relay_start(struct stream *st)
+int relay_alloc(struct stream *st)
 {
-	int tcp = st->end[0].tcp, one = 1;
 	struct stream_relay *r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (r == MAP_FAILED)
 		return -ENOMEM;
+	r->st = st;
 	st->relay = r;
-	engine_file_waits(tcp);
-	setsockopt(tcp, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
-	setsockopt(st->d, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));	/* an urgent octet is not lost, its mark is */
-	carrier_poll(st, relay_hup);
-	up_recv(st);
-	down_recv(st);
 	return 0;
+}
+
+static void count(struct stream *st)
+{
+	struct stream_relay *r = st->relay;
+	struct tcp_count c;
+
+	r->counted = !tcp_count(st->end[0].tcp, st->client, &c);
+	if (!r->counted)
+		return;
+	r->up.pos = c.sent;
+	r->down.pos = c.received - c.unread;
+}
+
+/* False: TCP is lost. */
+static bool move_unread(struct stream *st)
+{
+	struct relay_dir *d = &st->relay->down;
+	int have = tcp_unread(st->end[0].tcp);
+
+	while (have > 0) {
+		size_t n = (size_t)have < RELAY_BUF ? (size_t)have : RELAY_BUF;
+		ssize_t k = recv(st->end[0].tcp, d->buf, n, MSG_DONTWAIT), s;
+
+		if (k < 0 && !op_again(-errno)) {
+			relay_lost(st, errno);
+			return false;
+		}
+		if (k <= 0)
+			break;
+		relay_count(d, d->buf, (size_t)k);
+		d->off = 0;
+		d->len = (size_t)k;
+		s = send(st->d, d->buf, (size_t)k, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (s > 0)
+			given(st, (size_t)s);
+		if (s != k)
+			break;
+		have -= (int)k;
+	}
+	return true;
+}
+
+void relay_start(struct stream *st)
+{
+	int one = 1;
+
+	engine_file_waits(st->end[0].tcp);
+	setsockopt(st->d, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));	/* an urgent octet is not lost, its mark is */
+	count(st);
+	if (!move_unread(st))
+		return;
+	carrier_poll(st, relay_hup);
+	relay_go(st);
+}
+
+static void hup_noted(struct stream *st, bool error)
+{
+}
+
+void relay_end(struct stream *st, void (*left)(struct stream *st))
+{
+	struct stream_relay *r = st->relay;
+
+	r->over = true;
+	r->left = left;
+	r->rest = NULL;
+	timer_stop(&r->deaf_timer);
+	st->on_hup = hup_noted;
+	engine_cancel(&st->d_rx);
+}
+
+size_t relay_left_len(const struct stream *st)
+{
+	return st->relay ? relay_hand(&st->relay->up) : 0;
+}
+
+int relay_left(struct stream *st, void *to, uint32_t n, bool *eof)
+{
+	struct relay_dir *d = &st->relay->up;
+
+	if (st->d_rx.busy)
+		return -EAGAIN;
+	if (n > relay_hand(d))
+		n = (uint32_t)relay_hand(d);
+	memcpy(to, d->buf + d->off, n);
+	d->off += n;
+	*eof = d->eof && !relay_hand(d);
+	return n || !st->relay->err ? (int)n : st->relay->err;
 }
 
 void relay_free(struct stream *st)
 {
-	if (st->relay)
-		munmap(st->relay, sizeof(*st->relay));
+	if (!st->relay)
+		return;
+	timer_stop(&st->relay->deaf_timer);
+	munmap(st->relay, sizeof(*st->relay));
 	st->relay = NULL;
 }

@@ -15,6 +15,7 @@
 #include "carrier.h"
 #include "carrier_pump.h"
 #include "life.h"
+#include "relay.h"
 #include "remote_mem.h"
 #include "remote_rs.h"
 #include "stream_priv.h"
@@ -91,50 +92,48 @@ void remote_reset(struct stream *st, int err)
 
 /* ---- the connection below ---- */
 
-static int own_pd(struct stream *st, struct iw_rs_pd *pd)
+static void own_pd(const struct stream *st, struct iw_rs_pd *pd)
 {
 	const struct iw_tuple *t = &st->end[0].tuple;
-	int ret = iw_rs_init(&st->remote->f->rs, &st->remote->f->p, pd);
 
 	pd->dst = st->client ? t->peer : t->local;
 	pd->src = st->client ? t->local : t->peer;
-	return ret;
 }
 
-static void reject(struct stream *st, enum iw_rs_reject why, const char *text)
+/* It is no answer that this end can live with: the connection is reset. */
+static void unusable(struct stream *st, const char *text)
 {
-	uint8_t out[16];
+	struct stream_remote *r = st->remote;
 
-	stream_log(st, LOG_WARNING, "MPA Request rejected: %s", text);
-	endpoint_reject(st->remote->ep, out, iw_rs_reject_encode(why, out));
+	stream_log(st, LOG_WARNING, "MPA startup: %s", text);
+	endpoint_terminate(r->ep);
+	remote_forget(r);
+	st->end[0].tcp = -1;
+	remote_reset(st, ECONNRESET);
+	remote_end(st);
 }
 
 static void on_request(void *ctx, const struct endpoint_said *said)
 {
 	struct stream *st = ctx;
 	struct stream_remote *r = st->remote;
-	const struct iw_addr *local = &st->end[0].tuple.local;
 	uint8_t out[IW_RS_PD_LEN];
 	struct iw_rs_pd peer, own;
 
 	if (iw_rs_pd_decode(&peer, said->pd, said->pd_len) || iw_rs_start(&r->f->rs, &peer)) {
-		reject(st, IW_RS_REJ_VERSION, "no common version, or unusable values");
-		return;
-	}
-	if (memcmp(peer.dst.ip, local->ip, sizeof(local->ip)) || peer.dst.port != local->port) {
-		reject(st, IW_RS_REJ_NO_LISTENER, "it is meant for another address");
+		unusable(st, "no common version, or unusable values");
 		return;
 	}
 	own = (struct iw_rs_pd){
 		.ver_lo = IW_RS_VERSION, .ver_hi = IW_RS_VERSION, .caps = r->f->rs.caps, .ring_stag = r->f->p.rx_stag, .ring_to = r->f->p.rx_to,
-		.ring_len = r->f->p.rx_len, .bufs = r->f->p.bufs, .buf_size = r->f->p.buf_size,
+		.ring_len = r->f->p.rx_len, .bufs = r->f->p.bufs, .buf_size = r->f->p.buf_size, .nonce = peer.nonce,
 		/* it answers no Reads: what it offered could not be read */
 		.srcavail_max = r->f->rs.caps & IW_RS_CAP_SRCAVAIL && (!said->ranges || said->ird) ? IW_RS_SA : 0,
-		.dst = peer.dst, .src = peer.src,
 	};
+	own_pd(st, &own);
 	iw_rs_pd_encode(&own, out);
 	if (endpoint_accept(r->ep, out, sizeof(out)))
-		reject(st, IW_RS_REJ_RESOURCES, "the queue pair refuses it");
+		unusable(st, "the queue pair refuses it");
 }
 
 static void on_established(void *ctx, const struct endpoint_said *said)
@@ -144,13 +143,8 @@ static void on_established(void *ctx, const struct endpoint_said *said)
 	unsigned int ird, ord;
 	struct iw_rs_pd peer;
 
-	if (st->client && (iw_rs_pd_decode(&peer, said->pd, said->pd_len) || iw_rs_start(&r->f->rs, &peer))) {
-		stream_log(st, LOG_WARNING, "private data of the MPA Reply is unusable");
-		endpoint_terminate(r->ep);
-		remote_forget(r);
-		st->end[0].tcp = -1;
-		remote_reset(st, ECONNRESET);
-		remote_end(st);
+	if (r->initiator && (iw_rs_pd_decode(&peer, said->pd, said->pd_len) || iw_rs_start(&r->f->rs, &peer))) {
+		unusable(st, "private data of the Reply is unusable");
 		return;
 	}
 	endpoint_depths(r->ep, &ird, &ord);
@@ -159,6 +153,8 @@ static void on_established(void *ctx, const struct endpoint_said *said)
 	r->f->running = true;
 	st->state = STREAM_RUNNING;
 	pump_start(st);
+	if (stream_ops && stream_ops->upgraded)
+		stream_ops->upgraded(st);
 }
 
 static void on_complete(void *ctx, const struct iw_cqe *cqe)
@@ -220,45 +216,96 @@ static const struct endpoint_ulp remote_ulp = {
 
 /* ---- set-up ---- */
 
-/* On failure the TCP socket is still the stream's. */
-int remote_start(struct stream *st, bool initiator)
+/* Whatever can fail for want of something, before the other end is kept waiting. T is still the relay's. */
+int remote_prepare(struct stream *st)
 {
 	struct endpoint_attr a = { .pd = st->pd, .ulp = &remote_ulp, .ctx = st, .id = st->id, .flags = RNIC_PREPAID };
 	struct stream_remote *r;
-	uint8_t out[IW_RS_PD_LEN];
-	struct iw_rs_pd pd = { 0 };
-	int ret = remote_alloc(st);
+	int ret;
 
+	if (st->remote)
+		return 0;
+	ret = remote_alloc(st);
 	if (ret)
 		return ret;
 	r = st->remote;
 	a.area = r->area;
 	a.area_off = r->f->ep_off;
 	ret = provider_create(st->end[0].tcp, &a, &r->ep);
-	if (ret)
-		return ret;
-	ret = remote_register_all(st);
 	if (!ret)
-		ret = own_pd(st, &pd);
+		ret = remote_register_all(st);
+	if (!ret)
+		ret = iw_rs_init(&r->f->rs, &r->f->p, &r->pd);
 	if (!ret)
 		ret = iw_rs_post_all(&r->f->rs, &remote_rs_ops, st);
 	if (ret)
-		goto err;
-	iw_rs_pd_encode(&pd, out);
-	ret = initiator ? endpoint_initiate(r->ep, out, sizeof(out)) : endpoint_respond(r->ep);
-	if (!ret)
-		return 0;
-err:
-	endpoint_unmake(r->ep);
-	remote_forget(r);
+		remote_unprepare(st);
 	return ret;
+}
+
+static void drop(struct stream *st)
+{
+	area_put(st->remote->area);	/* an endpoint that lingers still has it */
+	free(st->remote);
+	st->remote = NULL;
+}
+
+void remote_unprepare(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+
+	if (!r || r->on)
+		return;
+	if (r->ep) {
+		endpoint_unmake(r->ep);
+		remote_forget(r);
+	}
+	drop(st);
+}
+
+int remote_request(struct stream *st, uint64_t nonce, uint8_t out[ENDPOINT_FRAME_MAX])
+{
+	struct stream_remote *r = st->remote;
+	uint8_t pd[IW_RS_PD_LEN];
+
+	r->pd.nonce = nonce;
+	own_pd(st, &r->pd);
+	iw_rs_pd_encode(&r->pd, pd);
+	return endpoint_request(r->ep, pd, sizeof(pd), out);
+}
+
+int remote_frame(struct stream *st, const uint8_t *in, size_t len, bool answer, uint64_t nonce)
+{
+	struct endpoint_frame f;
+	struct iw_rs_pd pd;
+	int ret, n = endpoint_frame(st->remote->ep, in, len, answer, &f);
+
+	if (n <= 0)
+		return n;
+	ret = iw_rs_pd_decode(&pd, f.pd, f.pd_len);	/* of another version: nothing an application would write here */
+	return ret == -EPROTONOSUPPORT || pd.nonce == nonce ? n : -EPROTO;
+}
+
+int remote_go(struct stream *st, bool initiator, const uint8_t *frame, size_t len)
+{
+	struct stream_remote *r = st->remote;
+	int ret = endpoint_go_on(r->ep, frame, len);
+
+	if (ret)
+		return ret;
+	r->on = true;
+	r->initiator = initiator;
+	st->state = STREAM_STARTING;
+	relay_end(st, pump_queue);
+	return 0;
 }
 
 void remote_free(struct stream *st)
 {
 	struct stream_remote *r = st->remote;
 
-	if (!r)
+	remote_unprepare(st);
+	if (!st->remote)
 		return;
 	timer_stop(&r->ack);
 	if (r->ep) {
@@ -266,9 +313,7 @@ void remote_free(struct stream *st)
 		remote_forget(r);
 		st->end[0].tcp = -1;
 	}
-	area_put(r->area);	/* an endpoint that lingers still has it */
-	free(r);
-	st->remote = NULL;
+	drop(st);
 }
 
 void remote_stat(const struct stream *st, struct endpoint_stat *s)

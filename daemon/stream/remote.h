@@ -18,10 +18,20 @@ struct stream_remote {			/* what is alive of it */
 	struct endpoint_mr own[4];	/* as long as there is an endpoint: transmit and receive ring, rd, rq */
 	struct endpoint_mr exposed[IW_RS_SA];	/* what the peer may read of the transmit ring */
 	struct timer ack;
+	struct iw_rs_pd pd;		/* what this end says of itself */
+	bool on;			/* T is the endpoint's; before that all is only prepared */
+	bool initiator;
 };
 
 void remote_needs(struct prm_bill *b);		/* what a stream takes from its user's quotas */
-int remote_start(struct stream *st, bool initiator);	/* on failure the TCP socket is still the stream's */
+int remote_prepare(struct stream *st);		/* while T is the relay's, and undone */
+void remote_unprepare(struct stream *st);
+/* The octets of a Request with this nonce: their number or -errno. */
+int remote_request(struct stream *st, uint64_t nonce, uint8_t out[ENDPOINT_FRAME_MAX]);
+/* Of these octets, how many are a Request (answer: a Reply) with this nonce: 0 more are needed, -EPROTO none. */
+int remote_frame(struct stream *st, const uint8_t *in, size_t len, bool answer, uint64_t nonce);
+/* The relay has come to rest, and this is the other end's frame: STARTING. 0, or -errno and nothing has happened. */
+int remote_go(struct stream *st, bool initiator, const uint8_t *frame, size_t len);
 void remote_free(struct stream *st);
 void remote_stat(const struct stream *st, struct endpoint_stat *s);
 void remote_abort(struct stream *st, int err);	/* the application is gone by a reset */

@@ -49,11 +49,16 @@ static int rs_expose(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint
 	return ret;
 }
 
-/* By the handle: an STag that the peer has invalidated is in no table any more. */
+/*
+ * By the handle: an STag that the peer has invalidated is in no table any more. After an ABORT of either end what is being read stays until the
+ * connection ends (remote_forget()), since it would end by a Terminate before that is said; not for a peer that violates the protocol.
+ */
 void remote_unexpose(void *ctx, uint32_t stag)
 {
 	struct stream_remote *r = ((struct stream *)ctx)->remote;
 
+	if (r->f->rs.dead && r->f->rs.err != EPROTO)
+		return;
 	for (size_t i = 0; i < IW_RS_SA; i++) {
 		if (r->exposed[i].handle && r->exposed[i].stag == stag)
 			endpoint_deregister(r->ep, &r->exposed[i]);

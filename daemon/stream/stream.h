@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: what the daemon has behind a carrier. A stream starts as an offer (octets are held), and becomes a remote
- * stream (ring stream over a conn), a local pair (handed on to the other application), or a relay (plain TCP octets).
+ * Streams: what the daemon has behind a carrier. A connection that is switched becomes a relay of plain octets between carrier and TCP (T, the
+ * application's own socket), and from there either one with its other end on this host (a pair of applications that hold both ends of the
+ * carrier), or a ring stream over RDMAP when both daemons agree on where it begins; or T goes back to the application.
  */
 #ifndef IWARPD_STREAM_H
 #define IWARPD_STREAM_H
+
+#include <sys/socket.h>
 
 #include "proto/page.h"
 #include "proto/reason.h"
 #include "daemon/rnic/endpoint.h"
 
 enum stream_state {
-	STREAM_OFFERED,		/* client end: carrier made, not yet committed */
-	STREAM_HELD,		/* committed: the application may write, octets wait for the claim */
-	STREAM_STARTING,	/* claimed: MPA startup under way */
+	STREAM_GRANTED,		/* the carrier is given out; T is not touched yet */
+	STREAM_RELAY,		/* switched: plain octets between carrier and T */
+	STREAM_STARTING,	/* MPA startup, from the octets on that both daemons agreed on */
 	STREAM_RUNNING,		/* ring stream */
 	STREAM_LOCAL,		/* both ends are applications of this host; the daemon watches for the close only */
-	STREAM_RELAY,		/* withdrawn: plain octets between carrier and TCP, reason says why */
-	STREAM_CLOSING,		/* the application is gone; the rest is being delivered */
+	STREAM_CLOSING,		/* the application is gone, or has T back; the rest is being delivered */
 	STREAM_DEAD,
 };
 
@@ -31,9 +33,13 @@ struct stream_info {		/* what iwctl shows */
 	int fd;			/* number in the application, -1 unknown */
 	char program[64];
 	enum iw_reason reason;	/* ACCELERATED, or why it is plain */
-	uint64_t tx_bytes, rx_bytes;	/* application octets */
+	uint64_t tx_bytes, rx_bytes;	/* application octets since the switch */
 	struct endpoint_stat stat;	/* zero unless it has an endpoint */
-	uint64_t since_ms;
+	uint64_t since_ms;		/* when it was switched (granted, before that) */
+	uint64_t upgraded_ms;		/* when MPA was agreed on, or the two ends of this host were joined; 0 not */
+	uint64_t upgraded_tx, upgraded_rx;	/* and after how many octets since the connection began; 0 where nobody counted */
+	unsigned int attempts;		/* at that, begun here or answered */
+	const char *failed;		/* what the last one failed for that did, or NULL */
 	uint64_t active_ms;		/* when the last octet of the application's was taken or given; not known of LOCAL */
 };
 
@@ -54,29 +60,88 @@ struct stream_owner {		/* for display and quotas */
 	const char *program;
 };
 
-/* Client side: make a stream for a connection that is (about to be) established. Takes over tcp on success. -EDQUOT, -ENOMEM, -EMFILE. */
-int stream_offer(int tcp, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g, struct stream **st);
-void stream_commit(struct stream *st, int app_fd);	/* OFFERED to HELD */
-void stream_abandon(struct stream *st);			/* OFFERED to DEAD: the application keeps its TCP socket; ours is closed without a trace */
-/* HELD to STARTING: the other daemon claims it for its application: start MPA as Initiator. */
-void stream_claimed(struct stream *st);
-/* HELD to RELAY: lossless fall back to plain octets. */
-void stream_withdraw(struct stream *st, enum iw_reason reason);
-/* Called by the stream when it must end HELD by itself (octets from the server before the claim: NOT_MPA; TCP died).
- * Connection management gives the callback and takes the tuple out of its tables. Also called when a stream reaches DEAD. */
-struct stream_cm_ops {
-	void (*withdrawn)(struct stream *st, enum iw_reason reason);
-	void (*held_octets)(struct stream *st);	/* first octet is being held: start the claim timer */
+/* ---- the switch ---- */
+
+/*
+ * A stream for an established connection that its application is about to switch. Takes over tcp on success. client: this end connected.
+ * told: so many of the octets unread in it must lie in the carrier after stream_switched(), what is left follows.
+ * -EAGAIN: a carrier does not surely hold as many, not now; -EDQUOT, -ENOMEM, -EMFILE.
+ */
+int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o, bool client, uint32_t told, struct stream_grant *g,
+		 struct stream **st);
+/*
+ * GRANTED to RELAY: the carrier stands in T's place, the application has no T any more. What was unread in T is in the carrier when this returns
+ * (what does not fit follows), so that no call finds less than TCP would have given it. 0; -EINVAL: it is not GRANTED.
+ */
+int stream_switched(struct stream *st, int app_fd);
+/*
+ * GRANTED to DEAD: the application keeps T, of which it sees no trace; ours is closed on return. False: it has taken the carrier, and
+ * stream_switched() is due.
+ */
+bool stream_abandon(struct stream *st);
+
+/* What was offered to that end was not taken, as its library says itself: in the page the other end of a pair can write, too. */
+void stream_not_taken(struct stream *st, unsigned int end);
+
+/* ---- one host ---- */
+
+/*
+ * st: RELAY, of the end that switched first. tcp, the socket of the other end of the same connection, was passed to be switched, too, and its
+ * application waits: when nothing is on its way any more that application is offered the other end of the carrier, and the relay rests until
+ * stream_joined() or stream_join_cancel().
+ * done: once, perhaps from inside; ret 0: g is the application's. Else the relay goes on: -EAGAIN not now
+ * (octets that the application has not read, or something is on its way after wait_ms); -ENOTCONN half-closed, lost, or not RELAY;
+ * -EBUSY another join or an upgrade is under way; -EDQUOT, -EMFILE. A second attempt soon after -EAGAIN finds less on its way.
+ */
+void stream_join(struct stream *st, int tcp, const struct iw_tuple *t, const struct stream_owner *o, unsigned int wait_ms,
+		 void (*done)(void *arg, int ret, const struct stream_grant *g), void *arg);
+/* It was taken: st is LOCAL, and tcp st's, whatever the application does from here on. 0; -EINVAL: nothing was offered. */
+int stream_joined(struct stream *st);
+/* The relay goes on, tcp stays the caller's, and done will not be called. False: it was taken. Without a join: nothing, true. */
+bool stream_join_cancel(struct stream *st);
+
+/* ---- T back ---- */
+
+/* The page asks the library for BACK, or no longer. The relay goes on. */
+void stream_want_back(struct stream *st, bool want);
+/*
+ * The application saw its side of the carrier empty and asks for T. done: once, perhaps from inside; ret 0: tcp, which is st's, is to be passed
+ * to the application, with the options it had at the switch but for SO_LINGER; the relay rests until stream_backed() or stream_back_cancel().
+ * -EAGAIN: octets are on their way, or an upgrade is; -ENOTCONN: it is not RELAY. Then the relay goes on.
+ */
+void stream_back(struct stream *st, void (*done)(void *arg, int ret, int tcp), void *arg);
+/* It was taken: our T is closed on return, and the stream ends when the application closes the carrier. 0; -EINVAL: nothing was offered. */
+int stream_backed(struct stream *st);
+/* The relay goes on, and done will not be called. False: it was taken. Without one under way: nothing, true. */
+bool stream_back_cancel(struct stream *st);
+
+/* ---- two hosts: the upgrade of the wire (docs/upgrade.md) ---- */
+
+/*
+ * Connection management carries what two daemons say to each other; nonce, pos and crc are opaque to it. Positions are octets since the
+ * connection began; crc is that of the last 64 octets before pos (all, if there are fewer), 0 when this daemon has not relayed all of them.
+ */
+struct stream_ops {
+	/* This end holds at pos: ask the other daemon. Its answer by stream_held(), or no when there is no way to ask; not from inside. */
+	void (*hold)(struct stream *st, uint64_t nonce, uint64_t pos, uint32_t crc);
+	/* The answer to stream_their_hold(), once for each, perhaps from inside. no: pos and crc are 0. */
+	void (*held)(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint32_t crc);
+	void (*upgraded)(struct stream *st);	/* it is RUNNING */
 	void (*gone)(struct stream *st);	/* last call; st is freed afterwards */
 };
-extern const struct stream_cm_ops *stream_cm;
+extern const struct stream_ops *stream_ops;
 
-/* Server side: the claim was confirmed by the other daemon: a stream in STARTING as Responder. Takes over tcp on success. */
-int stream_claim(int tcp, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g, struct stream **st);
-/* Claimed, but the client's daemon cannot be told to start MPA: a reset for both ends, now. */
-void stream_unconfirmed(struct stream *st);
-/* Server side, same host: st is the client's HELD stream; gives the other end of its carrier. Takes over tcp on success. */
-int stream_claim_local(struct stream *st, int tcp, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g);
+/*
+ * The other end is relayed by its daemon, too: from now on attempts are begun, when one fits and with pauses in between, until one succeeds.
+ * Either end may begin, so this is called at both, in any state and as often as one likes.
+ */
+void stream_upgrade(struct stream *st);
+/* The other daemon holds at pos. */
+void stream_their_hold(struct stream *st, uint64_t nonce, uint64_t pos, uint32_t crc);
+/* The answer to ops->hold with this nonce. One that comes late, or never, costs the attempt. */
+void stream_held(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint32_t crc);
+
+/* ---- all of them ---- */
 
 /* By SO_COOKIE of an application's carrier: a grant without carrier (-1) for OPEN. -ENOENT. */
 int stream_open(int carrier, struct stream_grant *g);
@@ -84,14 +149,18 @@ struct stream *stream_find(uint64_t id);
 uint64_t stream_id(const struct stream *st);
 enum stream_state stream_state(const struct stream *st);
 const struct iw_tuple *stream_tuple(const struct stream *st);
-/* The TCP socket for get/setsockopt of this end (0 client, 1 server for LOCAL), or -1. */
+/* The TCP socket for get/setsockopt of this end (of a LOCAL pair: 0 the one that switched first), or -1. */
 int stream_tcp(const struct stream *st, unsigned int end);
 void *stream_cm_data(struct stream *st);		/* one pointer for connection management */
 void stream_set_cm_data(struct stream *st, void *p);
-/* The stream's TCP options changed (SO_LINGER, ...). */
-void stream_option(struct stream *st, unsigned int end, int level, int optname);
+/*
+ * As setsockopt and getsockopt on the TCP socket of this end (see stream_tcp()): what a relay or a ring stream needs otherwise there is remembered
+ * and answered as the application would have it. 0 or -errno; -ENOTCONN: there is none any more.
+ */
+int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, const void *val, socklen_t len);
+int stream_getsockopt(const struct stream *st, unsigned int end, int level, int name, void *val, socklen_t *len);
 
-/* An end by the administrator. -ENOENT; -EBUSY not committed yet; -EOPNOTSUPP local: we are not in its way (close.c). */
+/* An end by the administrator. -ENOENT; -EBUSY not switched yet, or something is offered; -EOPNOTSUPP local: we are not in its way (close.c). */
 int stream_close(uint64_t id);
 /*
  * The daemon ends: connections are reset, within a few rounds of the engine. What the kernel would do by itself, but only when the last of
@@ -103,7 +172,7 @@ bool stream_look(uint64_t id, struct stream_info *info);
 void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg);
 unsigned int stream_count(void);
 struct stream_tally {		/* as stream_foreach() tells them */
-	unsigned int pending, iwarp, local, relay, closing;
+	unsigned int pending, iwarp, local, relay, closing;	/* pending: GRANTED */
 	uint64_t tx_bytes, rx_bytes;	/* since the daemon started, of streams that have ended, too */
 };
 void stream_tally(struct stream_tally *t);

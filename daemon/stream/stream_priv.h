@@ -7,6 +7,7 @@
 
 #include "daemon/base/closing.h"
 #include "stream.h"
+#include "tcp.h"
 
 #define STREAM_PROGRAM	64u
 
@@ -24,6 +25,9 @@ struct stream_end {		/* an application's end: [0] the one we made it for, [1] th
 
 struct stream_relay;
 struct stream_remote;
+struct stream_upgrade;
+struct stream_join;
+struct stream_back;
 
 struct stream {
 	uint64_t id;
@@ -32,7 +36,6 @@ struct stream {
 	enum stream_state state;
 	enum iw_reason reason;
 	bool client;
-	bool octets_told;		/* stream_cm->held_octets was called */
 	uint64_t since_ms, active_ms;
 	uint64_t tx_bytes, rx_bytes;
 	struct stream_end end[2];
@@ -47,15 +50,15 @@ struct stream {
 	struct op d_rx, d_tx, d_poll;	/* requests on d */
 	struct msghdr d_msg;		/* of d_rx, with room for all the descriptors a message can have */
 	struct iovec d_iov;
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
-	} d_control;
-	struct op t_rx, t_tx;		/* requests on the TCP socket (held, relay) */
+	_Alignas(struct cmsghdr) uint8_t d_control[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+	struct op t_rx, t_tx;		/* requests on the TCP socket (relay) */
 	bool d_drop;			/* d is closed once nothing is in flight on it */
-	bool app_closed;		/* the application's last holder closed (or shut both halves) */
+	bool app_closed, app_error;	/* the application's last holder closed (or shut both halves); with octets unread */
 	void (*on_hup)(struct stream *st, bool error);
-	void (*hold_then)(struct stream *st);
+	void (*on_unpolled)(struct stream *st);
+	struct tcp_kept kept;		/* of end[0].tcp */
+	bool tcp_reset;			/* closing it is a reset */
+	bool given_back;		/* the application has it; the carrier is still to be closed */
 	struct work work, end_work;
 
 	int watch;			/* epoll set with both ends of the pair: see local.c */
@@ -67,8 +70,19 @@ struct stream {
 	struct prm_bill reserved;
 	struct stream_remote *remote;
 	struct stream_relay *relay;
+	struct stream_upgrade *upgrade;
+	struct stream_join *join;
+	struct stream_back *back;
 	struct endpoint_stat stat_last;
 };
+
+/* What the library of that end was offered is ours again. False: it has taken it. */
+static inline bool stream_withdraw(struct stream *st, unsigned int end)
+{
+	uint32_t offered = IW_HAND_OFFERED;
+
+	return atomic_compare_exchange_strong(&st->page->end[end].hand, &offered, IW_HAND_VOID);
+}
 
 static inline struct iw_page_end *stream_page_end(struct stream *st)
 {

@@ -7,6 +7,7 @@
 
 #include "remote.h"
 #include "stream_priv.h"
+#include "upgrade.h"
 
 #define BUCKETS		4096u
 
@@ -140,12 +141,13 @@ static void fill_info(const struct stream *st, unsigned int e, struct stream_inf
 	const struct stream_end *end = &st->end[e];
 
 	*i = (struct stream_info){
-		.id = st->id, .state = st->state, .tuple = end->tuple, .client = e ? false : st->client, .pid = end->pid,
+		.id = st->id, .state = st->state, .tuple = end->tuple, .client = st->client != e, .pid = end->pid,
 		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = st->tx_bytes, .rx_bytes = st->rx_bytes,
 		.since_ms = st->since_ms, .active_ms = st->active_ms,
 	};
 	memcpy(i->program, end->program, sizeof(i->program));
 	remote_stat(st, &i->stat);
+	upgrade_info(st, i);
 }
 
 bool stream_look(uint64_t id, struct stream_info *info)
@@ -179,7 +181,7 @@ void stream_tally(struct stream_tally *t)
 		t->tx_bytes += st->tx_bytes;
 		t->rx_bytes += st->rx_bytes;
 		switch (st->state) {
-		case STREAM_OFFERED: case STREAM_HELD: t->pending++; break;
+		case STREAM_GRANTED: t->pending++; break;
 		case STREAM_STARTING: case STREAM_RUNNING: t->iwarp++; break;
 		case STREAM_LOCAL: t->local += 2; break;
 		case STREAM_RELAY: t->relay++; break;

@@ -2,6 +2,7 @@
 """Small unmodified network programs for tests/apps.t: net.py COMMAND HOST PORT [argument ...]. They say what was wrong and exit 1."""
 import asyncio
 import hashlib
+import http.server
 import os
 import socket
 import subprocess
@@ -82,49 +83,88 @@ def memcached_keys(host, port, count="4000", threads="8"):
     print(count, "keys over", threads, "connections")
 
 
-def http_load(host, port, path, count, size, stop=None):
-    """count requests, each on a connection of its own; with stop: until that file exists."""
-    done = 0
+def http_load(host, port, path, size, count, per="100", stop=None):
+    """
+    count requests, per of them on a connection; with stop: until that file exists. A server may end a connection between two requests:
+    then the next one goes out once more, on another.
+    """
+    done = conns = again = 0
+    s, used = None, 0
     while done < int(count) or (stop and not os.path.exists(stop)):
-        s = connect(host, port)
-        s.sendall(b"GET %s HTTP/1.0\r\nHost: x\r\n\r\n" % path.encode())
-        data = b""
-        while True:
+        if not s:
+            s, used = connect(host, port), 0
+            conns += 1
+        last = used + 1 == int(per)
+        try:
+            s.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n" % (path.encode(), b"Connection: close\r\n" * last))
+            data = s.recv(65536)
+        except (BrokenPipeError, ConnectionResetError):
+            data = b""
+        if not data:
+            assert used, (done, "no answer to the first request of a connection")
+            s.close()
+            s, again = None, again + 1
+            continue
+        while b"\r\n\r\n" not in data or len(data.partition(b"\r\n\r\n")[2]) < int(size):
             b = s.recv(65536)
-            if not b:
-                break
+            assert b, (done, used, len(data), "the answer is cut")
             data += b
-        s.close()
         head, _, body = data.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), (done, head[:40], len(data))
-        assert len(body) == int(size), (done, len(body))
-        done += 1
-    print(done, "requests")
+        assert len(body) == int(size), (done, used, len(body))
+        done, used = done + 1, used + 1
+        if last:
+            assert s.recv(1) == b"", (done, "more than the answer")
+        if last or b"\r\nConnection: close" in head:
+            s.close()
+            s = None
+    if s:
+        s.close()
+    print(done, "requests", conns, "connections", again, "again")
 
 
-async def echo_one(host, port, me, rounds):
-    r, w = await asyncio.open_connection(host, port)
-    for i in range(rounds):
+def http_server(host, port):
+    """Answers GET /N with N octets, any number of times on a connection; a thread per connection."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):  # pylint: disable=invalid-name
+            body = value(0)[:1] * int(self.path[1:])
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):  # pylint: disable=arguments-differ
+            pass
+
+    http.server.ThreadingHTTPServer((host, int(port)), Handler).serve_forever()
+
+
+async def echo_one(host, port, me, rounds, local, more):
+    """At least so many rounds, and for as long as there is a file of that name."""
+    r, w = await asyncio.open_connection(host, port, local_addr=local)
+    i = 0
+    while i < rounds or (more and os.path.exists(more)):
         msg = (b"connection %d round %d " % (me, i)) * (1 + (me * 7 + i * 13) % 60)
         w.write(msg)
         await w.drain()
         got = await r.readexactly(len(msg))
         assert got == msg
+        i += 1
     w.write_eof()
     assert await r.read() == b""
     w.close()
     await w.wait_closed()
 
 
-def echo_client(host, port, conns="200", rounds="50"):
-    async def main():
-        await asyncio.wait_for(asyncio.gather(*(echo_one(host, port, i, int(rounds)) for i in range(int(conns)))), 600)
-
-    asyncio.run(main())
+async def echo_all(host, port, conns, rounds, local=None, more=None):
+    await asyncio.wait_for(asyncio.gather(*(echo_one(host, port, i, int(rounds), local, more) for i in range(int(conns)))), 600)
     print(conns, "connections,", rounds, "rounds each")
 
 
-def echo_server(host, port):
+async def echo_start(host, port):
     async def serve(r, w):
         while True:
             b = await r.read(4096)
@@ -134,10 +174,27 @@ def echo_server(host, port):
             await w.drain()
         w.close()
 
+    return await asyncio.start_server(serve, host, int(port), backlog=256)
+
+
+def echo_client(host, port, conns="200", rounds="50", more=None):
+    asyncio.run(echo_all(host, port, conns, rounds, more=more))
+
+
+def echo_server(host, port):
     async def main():
-        server = await asyncio.start_server(serve, host, int(port), backlog=256)
-        async with server:
+        async with await echo_start(host, port) as server:
             await server.serve_forever()
+
+    asyncio.run(main())
+
+
+def self(host, port, source, conns="10", rounds="500"):
+    """Server and clients in one event loop."""
+
+    async def main():
+        async with await echo_start(host, port):
+            await echo_all(host, port, conns, rounds, (source, 0))
 
     asyncio.run(main())
 
@@ -154,50 +211,50 @@ def smtp_server(host, port):
 
     def serve(s):
         with s:
-            f = s.makefile("rwb", buffering=0)
-            f.write(b"220 ready\r\n")
+            f = s.makefile("rb")
+            s.sendall(b"220 ready\r\n")
             digest = None
             while True:
                 line = f.readline()
                 if not line or line == b"QUIT\r\n":
                     break
                 if line == b"DATA\r\n":
-                    f.write(b"354 go on\r\n")
+                    s.sendall(b"354 go on\r\n")
                     digest = hashlib.sha256()
                     while True:
                         line = f.readline()
                         if line == b".\r\n":
                             break
                         digest.update(line)
-                    f.write(b"250 " + digest.hexdigest().encode() + b"\r\n")
+                    s.sendall(b"250 " + digest.hexdigest().encode() + b"\r\n")
                 else:
-                    f.write(b"250 ok\r\n")
-            f.write(b"221 bye\r\n")
+                    s.sendall(b"250 ok\r\n")
+            s.sendall(b"221 bye\r\n")
 
     while True:
         s, _ = l.accept()
         threading.Thread(target=serve, args=(s,), daemon=True).start()
 
 
-def smtp_client(host, port, mails="20"):
-    for n in range(int(mails)):
+def smtp_client(host, port, conns, mails="1"):
+    for n in range(int(conns)):
         s = connect(host, port)
         f = s.makefile("rb")
         assert f.readline() == b"220 ready\r\n"
-        s.sendall(b"HELO me\r\n")
-        assert f.readline() == b"250 ok\r\n"
-        s.sendall(b"DATA\r\n")
-        assert f.readline() == b"354 go on\r\n"
-        body = b"".join(b"line %d of mail %d\r\n" % (i, n) for i in range(500))
-        s.sendall(body)
-        s.sendall(b".\r\n")
-        assert f.readline() == b"250 " + hashlib.sha256(body).hexdigest().encode() + b"\r\n"
+        for m in range(int(mails)):
+            s.sendall(b"HELO me\r\n")
+            assert f.readline() == b"250 ok\r\n"
+            s.sendall(b"DATA\r\n")
+            assert f.readline() == b"354 go on\r\n"
+            body = b"".join(b"line %d of mail %d.%d\r\n" % (i, n, m) for i in range(500))
+            s.sendall(body)
+            s.sendall(b".\r\n")
+            assert f.readline() == b"250 " + hashlib.sha256(body).hexdigest().encode() + b"\r\n"
         s.sendall(b"QUIT\r\n")
         assert f.readline() == b"221 bye\r\n"
         assert f.read() == b""
         s.close()
-    print(mails, "mails")
-
+    print(int(conns) * int(mails), "mails")
 
 
 PATTERN = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(8192))  # 256 KiB

@@ -1,46 +1,52 @@
 # SPDX-License-Identifier: MIT
-# nginx and curl: 1 GiB whose digest is right, keepalive, and a reload under load.
-need nginx curl || return 0
-www=$RIG_DIR/www
-mkdir -p "$www" "$RIG_DIR/nginx"
+# nginx: curl of 1 GiB whose digest is right, keepalive, a reload under load; wrk, with keepalive and without.
+need nginx curl wrk || return 0
+www=$D/www
+mkdir -p "$www"
 big=${IW_BIG_MIB:-1024}
+[ "$mode" = two ] || [ "$LONG" ] || big=$((big / 4))
 head -c $((big << 20)) /dev/urandom >"$www/big"
 head -c 10000 /dev/urandom >"$www/small"
-cat >"$RIG_DIR/nginx.conf" <<-END
+cat >"$D/nginx.conf" <<-END
 	daemon off;
 	worker_processes 2;
 	user root;
-	pid $RIG_DIR/nginx/pid;
-	error_log $RIG_DIR/nginx/error.log;
+	pid $D/pid;
+	error_log $D/error.log;
 	events { worker_connections 1024; }
 	http {
 		access_log off;
-		client_body_temp_path $RIG_DIR/nginx/body;
-		proxy_temp_path $RIG_DIR/nginx/proxy;
-		fastcgi_temp_path $RIG_DIR/nginx/fastcgi;
-		uwsgi_temp_path $RIG_DIR/nginx/uwsgi;
-		scgi_temp_path $RIG_DIR/nginx/scgi;
+		client_body_temp_path $D/body;
+		proxy_temp_path $D/proxy;
+		fastcgi_temp_path $D/fastcgi;
+		uwsgi_temp_path $D/uwsgi;
+		scgi_temp_path $D/scgi;
 		sendfile on;
 		tcp_nopush on;
+		keepalive_requests 1000000;
 		server { listen 80; listen [::]:80; root $www; }
 	}
 END
-host_bg_iw $S nginx.log nginx -c "$RIG_DIR/nginx.conf"
+host_bg_iw $S nginx.log nginx -c "$D/nginx.conf"
 pid=$!
-host_port $S 80 || { fail "nginx starts"; sed 's/^/# /' "$RIG_DIR/nginx.log" "$RIG_DIR/nginx/error.log"; return; }
+host_port $S 80 || { fail "$T: starts"; sed 's/^/# /' "$RIG_DIR/nginx.log" "$D/error.log"; return; }
 want=$(sha256sum <"$www/big")
 counts_begin $S $C
 t=$(now_ms)
-got=$(host_exec_iw $C curl -sS --max-time 600 "http://$A/big" 2>"$RIG_DIR/curl.err" | sha256sum)
-is "$got" "$want" "nginx: $big MiB, sha256" || sed 's/^/# /' "$RIG_DIR/curl.err"
-diag "nginx: $big MiB in $(($(now_ms) - t)) ms"
+got=$(host_exec_iw $C curl -sS --max-time 600 "http://$A/big" 2>"$D/curl.err" | sha256sum)
+is "$got" "$want" "$T: curl, $big MiB, sha256" || sed 's/^/# /' "$D/curl.err"
+diag "$T: $big MiB in $(($(now_ms) - t)) ms"
+counts_end "$T: curl" 1 none
 got=$(host_exec_iw $C curl -sS --max-time 600 -w '%{num_connects} ' -o /dev/null "http://$A/small" -o /dev/null "http://$A/small" \
 	-o /dev/null "http://$A/small" 2>&1)
-is "$got" "1 0 0 " "nginx: keepalive, three requests on one connection"
-rm -f "$RIG_DIR/stop"
+is "$got" "1 0 0 " "$T: keepalive, three requests on one connection"
+
+# each load has a connection for every 1000 requests, or until a reload ends it
+rm -f "$D/stop"
 loads=()
+counts_begin $S $C
 for i in 1 2 3; do
-	host_bg_iw $C "load.$i" "$PY" "$NET" http-load "$A" 80 /small 100 10000 "$RIG_DIR/stop"
+	host_bg_iw $C "load.$i" "$PY" "$NET" http-load "$A" 80 /small 10000 2000 1000 "$D/stop"
 	loads+=($!)
 done
 workers() { cat "/proc/$pid/task/$pid/children"; }
@@ -55,22 +61,48 @@ workers_new() { # and none of those that were there before
 bad=0
 for i in 1 2 3; do
 	before=" $(workers) "
-	host_exec $S nginx -c "$RIG_DIR/nginx.conf" -s reload 2>"$RIG_DIR/reload.err" || bad=1
+	host_exec $S nginx -c "$D/nginx.conf" -s reload 2>"$D/reload.err" || bad=1
 	until_true 20 workers_new || bad=2
 done
-is $bad 0 "nginx: reload"
-touch "$RIG_DIR/stop"
+is $bad 0 "$T: reload"
+touch "$D/stop"
 for i in 1 2 3; do
 	wait "${loads[i - 1]}"
-	ok $? "nginx: no request of load $i failed through three reloads" || tail -n 2 "$RIG_DIR/load.$i" | sed 's/^/# /'
+	ok $? "$T: no request of load $i failed through three reloads" || tail -n 2 "$RIG_DIR/load.$i" | sed 's/^/# /'
+	diag "$(tail -n 1 "$RIG_DIR/load.$i")"
 done
+# shellcheck disable=SC2086
+counts_end "$T: keepalive" 6 $SHORT
 got=$(host_exec_iw $C curl -sS --max-time 600 "http://$A/small" | sha256sum)
-is "$got" "$(sha256sum <"$www/small")" "nginx: after the reload"
-counts_end nginx 300
-# two hosts, IPv6
+is "$got" "$(sha256sum <"$www/small")" "$T: after the reload"
 counts_begin $S $C
-got=$(host_exec_iw $C curl -gsS --max-time 600 "http://[$A6]/small" | sha256sum)
-is "$got" "$(sha256sum <"$www/small")" "nginx: IPv6"
-counts_end "nginx IPv6" 1
+host_exec_iw $C "$PY" "$NET" http-load "$A6" 80 /small 10000 1000 1000 >"$D/load6" 2>&1
+is "$(cat "$D/load6")" "1000 requests 1 connections 0 again" "$T: IPv6"
+counts_end "$T: IPv6" 1 none
+
+# wrk says nothing of errors when there are none
+wrk_run() {
+	host_exec_iw $C "$@" -t 2 -c 20 -d 1 "http://$A/small" >"$D/wrk" 2>&1 &&
+		! grep -E 'errors|Non-2xx|unable' "$D/wrk" && grep -q '^Requests/sec' "$D/wrk"
+}
+counts_begin $S $C
+wrk_run wrk
+ok $? "$T: wrk" || sed 's/^/# /' "$D/wrk"
+diag "$(grep ^Req "$D/wrk")"
+# shellcheck disable=SC2086
+counts_end "$T: wrk" 20 $SHORT
+wrk_run wrk -H 'Connection: close'
+ok $? "$T: wrk, a connection per request" || sed 's/^/# /' "$D/wrk"
+diag "$(grep ^Req "$D/wrk")"
 host_end $pid
-rm -f "$www/big"
+
+# with the limits that are the default, short connections are nobody's business
+IWSOCK_CONF=/dev/null host_bg_iw $S nginx.log nginx -c "$D/nginx.conf"
+pid=$!
+host_port $S 80 || { fail "$T: starts again"; return; }
+was="$(ends $S switched) $(plain_reasons $S) $(ends $C switched) $(plain_reasons $C)"
+IWSOCK_CONF=/dev/null wrk_run wrk -H 'Connection: close'
+ok $? "$T: wrk, a connection per request, young" || sed 's/^/# /' "$D/wrk"
+diag "$(grep ^Req "$D/wrk")"
+is "$(ends $S switched) $(plain_reasons $S) $(ends $C switched) $(plain_reasons $C)" "$was" "$T: the daemons hear nothing of young connections"
+host_end $pid

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Ordinary programs for tests/attacks.t: servers of all kinds on one port each, and a client that notices every pause.
 
-app.py server ADDRESS PORT [source-octets]	the first octet of a connection says what it wants: s sink, e echo, g get
+app.py server ADDRESS PORT [source-octets]	the first octet of a connection that is no dot says what it wants: s sink,
+						e echo, g get
 app.py pulse ADDRESS PORT [PAUSE]		small questions and answers until its input ends, with a word every 20, then what it saw
-app.py hold ADDRESS PORT N			opens N connections, says how many answered, keeps them until its input ends
-app.py bulk ADDRESS PORT OCTETS			there and back again
+app.py hold ADDRESS PORT N [M]			opens N connections, says how many answered (and of M, when they are accelerated), and
+						uses them now and then until its input ends
+app.py bulk ADDRESS PORT OCTETS [1]		there and back again; 1: accelerated before
 app.py scribble ADDRESS PORT SECONDS		uses a stream and writes all over the memory it shares with the daemon
 app.py churn ADDRESS PORT N			N connections one after the other, a question and an answer each
 app.py believes ADDRESS PORT			accepts one connection, and asks what it is as long as the other side scribbles
@@ -15,9 +17,11 @@ app.py deaf ADDRESS PORT N			opens N connections, writes until nobody takes any 
 """
 import errno
 import hashlib
+import os
 import random
 import select
 import socket
+import struct
 import sys
 import threading
 import time
@@ -26,7 +30,8 @@ import time
 def one(s, peer, n):
     got, h, how, kind = 0, hashlib.sha256(), "fin", b"?"
     try:
-        kind = s.recv(1)
+        while (kind := s.recv(1)) == b".":
+            pass
         if kind == b"g":
             s.sendall(b"\xa5" * n)
         while x := s.recv(65536):
@@ -58,51 +63,83 @@ def ask(s, what):
     assert got == what
 
 
+class Client:
+    """A connection to a server that echoes."""
+
+    def __init__(self, addr, port):
+        self.s = socket.create_connection((addr, int(port)), timeout=180)
+        self.file = os.fstat(self.s.fileno()).st_ino
+        self.here = self.s.getsockname()[0] == self.s.getpeername()[0]
+        self.s.sendall(b"e")
+        self.sent = 1
+
+    def ask(self, what):
+        ask(self.s, what)
+        self.sent += len(what)
+
+    def accelerated(self):
+        """Another file is behind the number: joined, on one host; with another, MPA, when TCP has sent more than we have."""
+        if os.fstat(self.s.fileno()).st_ino == self.file:
+            return False
+        return self.here or struct.unpack_from("=Q", self.s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 120)[0] > self.sent + 20
+
+
+def settled(clients, n):
+    """Used until so many of them are accelerated."""
+    end = time.monotonic() + 120
+    while sum(c.accelerated() for c in clients) < n:
+        assert time.monotonic() < end, "not accelerated"
+        for c in clients:
+            c.ask(b"and now?")
+        time.sleep(0.001)
+
+
 def pulse(addr, port, pause="0"):
-    s = socket.create_connection((addr, int(port)), timeout=180)
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    s.sendall(b"e")
+    c = Client(addr, port)
+    c.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     n, worst, took = 0, 0.0, []
     print("up", flush=True)
     while not select.select([sys.stdin], [], [], 0)[0]:
         t = time.monotonic()
-        ask(s, b"%08d" % (n % 10 ** 8) * 16)
+        c.ask(b"%08d" % (n % 10 ** 8) * 16)
         took.append(time.monotonic() - t)
         worst = max(worst, took[-1])
         n += 1
         if n % 20 == 0:
             print("beat", n, flush=True)
         time.sleep(float(pause))
-    s.close()
+    c.s.close()
     took.sort()
     print("99 of 100 within", int(took[len(took) * 99 // 100] * 1e6), "us, half within", int(took[len(took) // 2] * 1e6), flush=True)
     print("pulse", n, int(worst * 1000), flush=True)
 
 
-def hold(addr, port, n):
+def hold(addr, port, n, m="0"):
     kept, failed = [], 0
     for _ in range(int(n)):
         try:
-            s = socket.create_connection((addr, int(port)), timeout=180)
-            s.sendall(b"e")
-            ask(s, b"are you there?")
-            kept.append(s)
+            kept.append(Client(addr, port))
+            kept[-1].ask(b"are you there?")
         except OSError as e:
             print("failed", e, flush=True)
             failed += 1
+    settled(kept, int(m))
     print("held", len(kept), "failed", failed, flush=True)
-    sys.stdin.read()
-    for s in kept:
-        ask(s, b"still?")
+    while not select.select([sys.stdin], [], [], 0.02)[0]:
+        for c in kept:
+            c.ask(b"still?")
+    for c in kept:
+        c.ask(b"and to the end?")
     print("all still there", flush=True)
 
 
-def bulk(addr, port, octets):
-    s = socket.create_connection((addr, int(port)), timeout=180)
+def bulk(addr, port, octets, accelerated="0"):
+    c = Client(addr, port)
+    settled([c], int(accelerated))
+    s = c.s
     n = int(octets)
     data = bytes(i * 7 & 255 for i in range(65536)) * (n // 65536 + 1)
     sent, got = 0, b""
-    s.sendall(b"e")
     while len(got) < n:
         r, w, _ = select.select([s], [s] if sent < n else [], [], 60)
         assert r or w, "nothing moves"
@@ -126,11 +163,10 @@ def shared():
 
 
 def scribble(addr, port, seconds):
-    socks = []
-    for _ in range(4):
-        s = socket.create_connection((addr, int(port)), timeout=180)
-        s.setblocking(False)
-        socks.append(s)
+    clients = [Client(addr, port) for _ in range(4)]
+    settled(clients, len(clients))
+    for c in clients:
+        c.s.setblocking(False)
     areas, mem, end, n = list(shared()), open("/proc/self/mem", "r+b", buffering=0), time.monotonic() + float(seconds), 0
     while time.monotonic() < end:
         for a, size in areas:
@@ -138,10 +174,10 @@ def scribble(addr, port, seconds):
                 mem.seek(a + off)
                 mem.write(random.choice((b"\xff" * 8, b"\0" * 8, random.randbytes(8), b"\x80" + b"\0" * 7))[:size - off])
                 n += 1
-        for s in socks:
+        for c in clients:
             try:
-                s.send(b"e" * 1000)
-                s.recv(65536)
+                c.s.send(b"e" * 1000)
+                c.s.recv(65536)
             except OSError:
                 pass
     print("scribbled", n, "areas", len(areas), flush=True)
@@ -198,31 +234,45 @@ def forging(s, seconds):
         pass    # it has spoiled its own end
 
 
-def believes(addr, port, _):
+def accepted(addr, port):
+    """The other end of joined(): answers until that one is accelerated, and so this one."""
     with socket.create_server((addr, int(port))) as l:
         s = l.accept()[0]
-        asking(s)
+    while (x := s.recv(8)) != b"joined":
+        s.sendall(x.lstrip(b"e"))
+    s.sendall(b"joined")
+    return s
+
+
+def joined(addr, port):
+    c = Client(addr, port)
+    settled([c], 1)
+    c.ask(b"joined")
+    return c.s
+
+
+def believes(addr, port, _):
+    asking(accepted(addr, port))
 
 
 def forge(addr, port, seconds):
-    forging(socket.create_connection((addr, int(port)), timeout=60), seconds)
+    forging(joined(addr, port), seconds)
 
 
 def believes2(addr, port, _):
-    asking(socket.create_connection((addr, int(port))))
+    asking(joined(addr, port))
 
 
 def forge2(addr, port, seconds):
-    with socket.create_server((addr, int(port))) as l:
-        forging(l.accept()[0], seconds)
+    forging(accepted(addr, port), seconds)
 
 
 def churn(addr, port, n):
     for i in range(int(n)):
-        s = socket.create_connection((addr, int(port)), timeout=180)
-        s.sendall(b"e")
-        ask(s, b"round %d" % i)
-        s.close()
+        c = Client(addr, port)
+        for _ in range(3):
+            c.ask(b"round %d" % i)
+        c.s.close()
     print("churn", n, flush=True)
 
 
@@ -240,13 +290,14 @@ def deaf(addr, port, n):
     kept, failed = [], 0
     for _ in range(int(n)):
         try:
-            s = socket.create_connection((addr, int(port)), timeout=180)
-            s.sendall(b"e")
-            s.setblocking(False)
-            kept.append(s)
+            kept.append(Client(addr, port))
         except OSError:
             failed += 1
+    settled(kept, len(kept))
     print("deaf", len(kept), "failed", failed, flush=True)
+    kept = [c.s for c in kept]
+    for s in kept:
+        s.setblocking(False)
     junk = b"x" * 65536
     while True:
         r, w, _ = select.select([sys.stdin], kept, [])

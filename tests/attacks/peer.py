@@ -15,8 +15,7 @@ import vectors as v  # noqa: E402
 
 LONG = os.environ.get("IW_LONG") == "1"
 RTR = v.fpdu(v.tagged(v.WRITE, 0, 0))
-IWCM = struct.pack(">4sBBHHHQ", b"IWCM", 1, 1, 128, 256, 0, 0x6c696172)
-count = 0
+IWCM = struct.pack(">4sBBHHHQ", b"IWCM", 2, 2, 128, 256, 0, 0x6c696172)
 
 
 def ok(good, what, why=""):
@@ -163,30 +162,54 @@ def connect(addr, source=None):
 
 # ---- sessions between daemons ----
 
-HELLO, LOOKUP, CLAIM, PING, ANSWER, LISTENER, CONFIRM, ACK = 1, 2, 3, 4, 16, 32, 33, 48
+HELLO, PROPOSE, HOLD, PING, VOUCH, ANSWER, GOODBYE, ACK = 1, 2, 3, 4, 6, 16, 32, 48
+SWITCHED, CLIENT = 1, 2
+UNANSWERED, BUSY = 29, 31
 
 
-def sm(kind, seq, body=b"", yes=0, reason=0):
-    return struct.pack(">BBHIHH", kind, yes, 12 + len(body), seq, reason, 0) + body
+def sm(kind, seq, body=b"", yes=0, reason=0, flags=0):
+    if kind == ANSWER and not body:
+        body = bytes(16)
+    return struct.pack(">BBHIHH", kind, yes | flags << 1, 12 + len(body), seq, reason, 0) + body
+
+
+def ends(a, b):
+    return b"".join(mapped(ip) + struct.pack(">HH", port, 0) for ip, port in (a, b))
+
+
+class Connection:
+    """A connection between the two hosts, as the fake daemon proposes it."""
+
+    def __init__(self, us, them, client=True):
+        self.us, self.them = us, them
+        self.flags = SWITCHED | (CLIENT if client else 0)      # what is said of our end
+        self.there = 0                  # what was said of the other
+        self.asked = 0
+        self.sent = b""                 # plain octets, both ways
+        self.got = b""
+        self.held = None                # f(nonce, pos, crc): what HOLD is answered with: (pos, crc), or None: no
 
 
 class FakeDaemon:
-    """The daemon of this host, as far as the other one can tell. It promises every connection that is claimed from it."""
+    """The daemon of this host, as far as the other one can tell. Every connection of its table is proposed, and relayed."""
 
     def __init__(self, ours, theirs, port=874):
         self.ours, self.theirs, self.port = ours, theirs, port
-        self.confirmed = set()
+        self.table = {}                 # by our port and theirs
+        self.answers = {}               # by seq: yes, reason, flags, pos, crc
+        self.seq = 1
+        self.lock = threading.Lock()    # of what is sent
         self.cond = threading.Condition()
         self.up = 0
         self.l = socket.create_server((ours, port))
         threading.Thread(target=self.listen, daemon=True).start()
-        self.asked = self.dial()
+        self.asks = self.dial()
 
     def dial(self):
         w = connect((self.theirs, self.port), self.ours)
         w.initiate(IWCM)
         w.send(sm(HELLO, 1, struct.pack(">Q", 0x6c696172)))
-        threading.Thread(target=self.serve, args=(w, "told"), daemon=True).start()
+        threading.Thread(target=self.serve, args=(w,), daemon=True).start()
         return w
 
     def listen(self):
@@ -200,11 +223,11 @@ class FakeDaemon:
     def accept(self, w):
         try:
             w.respond(IWCM)
-            self.serve(w, "asks")
+            self.serve(w)
         except Ended:
             pass
 
-    def serve(self, w, side):
+    def serve(self, w):
         w.s.settimeout(None)
         try:
             while True:
@@ -217,22 +240,40 @@ class FakeDaemon:
         except Ended:
             pass
 
+    def send(self, w, *args, **kw):
+        with self.lock:
+            w.send(sm(*args, **kw))
+
     def message(self, w, m):
-        kind, yes, _, seq = struct.unpack(">BBHI", m[:8])
-        if kind in (HELLO, CLAIM, PING):
-            w.send(sm(ANSWER, seq, yes=1))
-        elif kind == LOOKUP:
-            w.send(sm(ANSWER, seq, reason=4))
-        elif kind in (LISTENER, CONFIRM):
-            w.send(sm(ACK, seq))
+        kind, bits, _, seq, reason = struct.unpack(">BBHIH", m[:10])
         with self.cond:
-            if kind == HELLO:
-                self.up |= 1
             if kind == ANSWER:
-                self.up |= 2
-            if kind == CONFIRM and yes:
-                self.confirmed.add(m[12:52])
+                self.answers[seq] = (bits & 1, reason, bits >> 1) + struct.unpack(">QI", m[12:24])
+            self.up |= 1 if kind == HELLO else 2 if kind == ANSWER else 0
             self.cond.notify_all()
+        if kind in (HELLO, PING, VOUCH):
+            self.send(w, ANSWER, seq, yes=1)
+        elif kind == GOODBYE:
+            self.send(w, ACK, seq)
+        elif kind in (PROPOSE, HOLD):
+            self.about(w, kind, seq, bits >> 1, m[12:])
+
+    def about(self, w, kind, seq, flags, m):
+        c = self.table.get((struct.unpack(">H", m[36:38])[0], struct.unpack(">H", m[16:18])[0]))
+        if not c:
+            self.send(w, ANSWER, seq, reason=UNANSWERED)
+        elif kind == PROPOSE:
+            self.send(w, ANSWER, seq, yes=1, flags=c.flags)
+            with self.cond:
+                c.there = flags
+                c.asked += 1
+                self.cond.notify_all()
+        else:
+            held = c.held and c.held(*struct.unpack(">QQI", m[40:60]))
+            if held:
+                self.send(w, ANSWER, seq, struct.pack(">QII", *held, 0), yes=1)
+            else:
+                self.send(w, ANSWER, seq, reason=BUSY)
 
     def wait(self, what, seconds=60):
         with self.cond:
@@ -241,19 +282,66 @@ class FakeDaemon:
     def ready(self):
         return self.wait(lambda: self.up == 3)
 
-    def stream(self, port, **kw):
-        """A connection to a server of the other host, claimed by its daemon, with the stream up."""
+    # ---- questions ----
+
+    def ask(self, kind, body=b"", flags=0):
+        self.seq += 1
+        self.send(self.asks, kind, self.seq, body, flags=flags)
+        return self.seq
+
+    def answer(self, seq):
+        """(yes, reason, flags, pos, crc)"""
+        if not self.wait(lambda: seq in self.answers):
+            raise Ended("no answer")
+        return self.answers.pop(seq)
+
+    def hold(self, c, nonce, pos=None, crc=None):
+        """The answer, or with nothing told of it: as an honest daemon would ask."""
+        pos = len(c.sent) if pos is None else pos
+        crc = v.crc32c(c.sent[-64:]) if crc is None else crc
+        return self.answer(self.ask(HOLD, ends(c.us, c.them) + struct.pack(">QQII", nonce, pos, crc, 0)))
+
+    # ---- connections ----
+
+    def relayed(self, port):
+        """A connection to a server of the other host, its end switched by its library: the wire, and what it is called."""
         s = socket.socket()
         s.settimeout(60)
         s.bind((self.ours, 0))
-        me = s.getsockname()[1]
-        conn = mapped(self.theirs) + struct.pack(">HH", port, 0) + mapped(self.ours) + struct.pack(">HH", me, 0)
-        self.confirmed.discard(conn)
-        s.connect((self.theirs, port))
+        c = Connection(s.getsockname(), (self.theirs, port))
+        self.table[c.us[1], port] = c
+        s.connect(c.them)
         w = Wire(s)
-        if not self.wait(lambda: conn in self.confirmed):
-            raise Ended("the connection was not claimed")
-        return Stream(w, (self.ours, me), (self.theirs, port), **kw)
+        end = time.monotonic() + 60
+        while not c.there & SWITCHED:
+            if time.monotonic() > end:
+                raise Ended("the connection was not switched")
+            self.plain(w, c, b".")      # a call more
+            self.wait(lambda: c.there & SWITCHED, 0.002)
+        return w, c
+
+    @staticmethod
+    def plain(w, c, octets):
+        w.raw(octets)
+        c.sent += octets
+
+    def held(self, w, c, seconds=60):
+        """The other end has read everything, and sends nothing more: its position, and our nonce."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            nonce = int.from_bytes(os.urandom(8), "big") | 1
+            yes, _, _, pos, _ = self.hold(c, nonce)
+            if yes:
+                return nonce, pos
+            self.plain(w, c, b".")
+        raise Ended("no HELD")
+
+    def stream(self, port, **kw):
+        """The same, with the wire upgraded."""
+        w, c = self.relayed(port)
+        nonce, pos = self.held(w, c)
+        c.got += w.take(pos - len(c.got))
+        return Stream(w, c.us, c.them, nonce=nonce, **kw)
 
 
 # ---- ring streams ----
@@ -267,13 +355,17 @@ def cw(kind, flags=0, credits=0, value=0):
     return struct.pack(">Q", kind << 60 | flags << 56 | credits << 48 | value & (1 << 48) - 1)
 
 
+def private(us, them, caps=31, bufs=64, srcavail=8, nonce=0):
+    """What a Request from us to them says of the stream; and a Reply the other way round."""
+    return struct.pack(">4sBBHIQIHHHH16s16sHH", b"RSTM", 1, 1, caps, OUR_RING, 0, RING, bufs, 1024, srcavail, them[1],
+                       mapped(them[0]), mapped(us[0]), us[1], 0) + struct.pack(">Q", nonce)
+
+
 class Stream:
-    def __init__(self, w, us, them, caps=31, bufs=64, srcavail=8):
+    def __init__(self, w, us, them, **kw):
         self.w = w
-        pd = struct.pack(">4sBBHIQIHHHH16s16sHH", b"RSTM", 1, 1, caps, OUR_RING, 0, RING, bufs, 1024, srcavail, them[1],
-                         mapped(them[0]), mapped(us[0]), us[1], 0)
         self.port = us[1]
-        r = w.initiate(pd)
+        r = w.initiate(private(us, them, **kw))
         f = struct.unpack(">4sBBHIQIHHHH", r[:32])
         self.caps, self.stag, self.to, self.len, self.bufs = f[3:8]
         self.pos = 0            # announced

@@ -18,8 +18,7 @@ static void client_init(unsigned int i, uint32_t uid)
 	all[i] = (struct client){ .pid = (pid_t)i + 1, .uid = uid, .priv = p };
 	p->self = &all[i];
 	list_init(&p->reqs);
-	list_init(&p->offers);
-	list_init(&p->listeners);
+	list_init(&p->proposals);
 	list_init(&p->plain);
 	list_init(&p->grants);
 	list_add_tail(&clients, &p->node);

@@ -25,7 +25,7 @@ static void alive(void)
 {
 	struct lib l = lib_new();
 
-	assert_int_equal(lib_prepare(&l, loopback(1)).reason, IW_REASON_LISTENER_NOT_REGISTERED);
+	lib_sync(&l);
 	lib_free(&l);
 }
 
@@ -39,7 +39,7 @@ static void malformed_first(void **state)
 {
 	uint8_t junk[2000];
 	struct iw_ctl_hello m;
-	struct iw_ctl_prepare p;
+	struct iw_ctl_hdr p;
 	struct lib good = lib_new();
 	int s;
 
@@ -59,14 +59,13 @@ static void malformed_first(void **state)
 	send_fds(s, &m, sizeof(m), NULL, 0);
 	expect_closed(s);
 
-	iw_ctl_init(&p, IW_CTL_PREPARE, 1);		/* before HELLO */
-	p.dst = loopback(80);
+	iw_ctl_init(&p, IW_CTL_SYNC, 1);		/* before HELLO */
 	s = lib_connect();
 	send_fds(s, &p, sizeof(p), NULL, 0);
 	expect_closed(s);
 	assert_true(log_has("malformed message"));
-	assert_true(log_has("PREPARE out of order"));
-	assert_int_equal(lib_prepare(&good, loopback(1)).reason, IW_REASON_LISTENER_NOT_REGISTERED);
+	assert_true(log_has("SYNC out of order"));
+	lib_sync(&good);
 	lib_free(&good);
 }
 
@@ -116,7 +115,7 @@ static void too_many_fds(void **state)
 {
 	int fds[253], p[2];
 	struct iw_ctl_hello m;
-	struct iw_ctl_prepare q;
+	struct iw_ctl_hdr q;
 	char c;
 
 	assert_int_equal(pipe(p), 0);
@@ -129,8 +128,7 @@ static void too_many_fds(void **state)
 		hello_make(&m);
 		send_fds(s, &m, sizeof(m), fds, n);
 		expect_closed(s);
-		iw_ctl_init(&q, IW_CTL_PREPARE, 1);
-		q.dst = loopback(80);
+		iw_ctl_init(&q, IW_CTL_SYNC, 1);
 		send_fds(l.s, &q, sizeof(q), fds, n);
 		expect_closed(dup(l.s));
 		lib_free(&l);
@@ -166,7 +164,7 @@ static void random_messages(void **state)
 
 		if (!len) {
 			len = sizeof(struct iw_ctl_hdr);
-			iw_ctl_init(msg, IW_CTL_PREPARE, 1);
+			iw_ctl_init(msg, IW_CTL_SYNC, 1);
 		} else {
 			iw_ctl_init(msg, type, 1);
 		}
@@ -184,10 +182,9 @@ static void random_messages(void **state)
 static void never_reads(void **state)
 {
 	struct lib l = lib_new();
-	struct iw_ctl_prepare m;
+	struct iw_ctl_hdr m;
 
-	iw_ctl_init(&m, IW_CTL_PREPARE, 1);
-	m.dst = loopback(1);
+	iw_ctl_init(&m, IW_CTL_SYNC, 1);
 	while (send(l.s, &m, sizeof(m), MSG_NOSIGNAL) > 0)
 		;
 	assert_true(errno == EPIPE || errno == ECONNRESET);
@@ -321,7 +318,7 @@ static struct iw_sm next_msg(int s)
 static int session(bool hello)
 {
 	static const uint8_t rtr[14] = { 0xc1, 0x40 };
-	struct iw_sm_pd pd = { .ver_lo = 1, .ver_hi = 1, .bufs = 128, .buf_size = 256, .generation = GENERATION };
+	struct iw_sm_pd pd = { .ver_lo = IW_SM_VERSION, .ver_hi = IW_SM_VERSION, .bufs = 128, .buf_size = 256, .generation = GENERATION };
 	struct iw_mpa_frame reply;
 	uint8_t out[IW_SM_PD_LEN];
 	int s;
@@ -358,7 +355,7 @@ static void garbage_on_the_port(void **state)
 
 static void other_private_data(void **state)
 {
-	struct iw_sm_pd pd = { .ver_lo = 2, .ver_hi = 3, .bufs = 128, .buf_size = 256 };
+	struct iw_sm_pd pd = { .ver_lo = IW_SM_VERSION + 1, .ver_hi = IW_SM_VERSION + 1, .bufs = 128, .buf_size = 256 };
 	struct iw_mpa_frame reply;
 	uint8_t out[IW_SM_PD_LEN];
 	int s;
@@ -373,35 +370,45 @@ static void other_private_data(void **state)
 	expect_eof(s);
 }
 
+/* We dialled from an address of that host, which its daemon never dials: whose session it is nobody will say. */
 static void questions(void **state)
 {
 	struct lib l = lib_new();
+	int listener, c, a, s = session(true);
+	struct iw_addr here, there;
 	uint16_t port;
 	struct iw_sm m;
-	int s = session(true), fd = tcp_listen(&port);
 
+	listener = tcp_listen(&port);
+	c = tcp_connect(port);
+	a = accept(listener, NULL, NULL);
+	lib_propose(&l, a, 1, false);
+	lib_sync(&l);
+	sock_names(c, &here, &there);
 	post_msg(s, 2, (struct iw_sm){ .type = IW_SM_PING });
 	m = next_msg(s);
 	assert_int_equal(m.type, IW_SM_ANSWER);
 	assert_int_equal(m.seq, 2);
 	assert_int_equal(m.yes, 1);
-	post_msg(s, 3, (struct iw_sm){ .type = IW_SM_LOOKUP, .a = loopback(port) });
-	assert_int_equal(next_msg(s).reason, IW_REASON_LISTENER_NOT_REGISTERED);
-	assert_int_equal(lib_listen(&l, fd).result, 0);
-	/* we did not prove that we are the daemon of our address: no yes */
-	post_msg(s, 4, (struct iw_sm){ .type = IW_SM_LOOKUP, .a = loopback(port) });
+	post_msg(s, 3, (struct iw_sm){ .type = IW_SM_PROPOSE, .flags = IW_SM_F_CLIENT, .a = here, .b = there });
 	assert_int_equal(next_msg(s).reason, IW_REASON_PEER_UNTRUSTED);
-	/* about an address that is not the one we dialled, and about a connection that is not ours */
-	m.a = loopback(port);
+	post_msg(s, 4, (struct iw_sm){ .type = IW_SM_HOLD, .a = here, .b = there, .nonce = 1 });
+	assert_int_equal(next_msg(s).reason, IW_REASON_PEER_UNTRUSTED);
+	assert_false(lib_may(&l, 1));
+	/* between addresses that are not both of this session */
+	m.a = here;
 	m.a.ip[15] = 9;
-	post_msg(s, 5, (struct iw_sm){ .type = IW_SM_LOOKUP, .a = m.a });
+	post_msg(s, 5, (struct iw_sm){ .type = IW_SM_PROPOSE, .flags = IW_SM_F_CLIENT, .a = m.a, .b = there });
 	assert_int_equal(next_msg(s).reason, IW_REASON_TUPLE_UNKNOWN);
-	post_msg(s, 6, (struct iw_sm){ .type = IW_SM_CLAIM, .a = m.a, .b = loopback(40000) });
+	post_msg(s, 6, (struct iw_sm){ .type = IW_SM_HOLD, .a = here, .b = m.a, .nonce = 1 });
 	assert_int_equal(next_msg(s).reason, IW_REASON_TUPLE_UNKNOWN);
-	post_msg(s, 7, (struct iw_sm){ .type = IW_SM_CLAIM, .a = loopback(port), .b = loopback(40000) });
+	/* nobody here has dialled that */
+	post_msg(s, 7, (struct iw_sm){ .type = IW_SM_VOUCH, .a = here, .b = there });
 	assert_int_equal(next_msg(s).reason, IW_REASON_TUPLE_UNKNOWN);
 	close(s);
-	close(fd);
+	close(a);
+	close(c);
+	close(listener);
 	lib_free(&l);
 }
 

@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* Set-up of connections on one host: offers, claims, listeners, intents, and every way back to plain TCP. */
+/* Proposals on one host: who is told GO and when, the switch, the join of the two ends, and every way back to plain TCP. */
 #include "cm_util.h"
+
+#include <linux/sockios.h>
 
 struct world {
 	struct lib server, client;
 	int listener;
 	uint16_t port;
+	int c, s;		/* a connection */
 };
 static struct world w;
+
+#define OPTION	"answer_timeout=200"	/* on a busy machine nothing that is not about it shall run into it */
+
+/* Their names for it. */
+#define CID	0x500000007ull
+#define SID	0x600000009ull
 
 static int setup(void **state)
 {
 	w.server = lib_new();
 	w.client = lib_new();
 	w.listener = tcp_listen(&w.port);
-	assert_int_equal(lib_listen(&w.server, w.listener).result, 0);
-	return 0;
+	w.c = tcp_connect(w.port);
+	w.s = accept(w.listener, NULL, NULL);
+	return w.s < 0;
 }
 
 static int teardown(void **state)
@@ -23,14 +33,27 @@ static int teardown(void **state)
 	lib_free(&w.server);
 	lib_free(&w.client);
 	close(w.listener);
+	if (w.c >= 0)
+		close(w.c);
+	if (w.s >= 0)
+		close(w.s);
 	return 0;
 }
 
-static void pair(int *c, int *s)
+/* The daemon says GO to whoever proposes. */
+static int setup_at_once(void **state)
 {
-	*c = tcp_connect(w.port);
-	*s = accept(w.listener, NULL, NULL);
-	assert_true(*s >= 0);
+	daemon_stop(NULL);
+	d.option = "go=at-once";
+	return daemon_start(NULL) || setup(NULL);
+}
+
+static int teardown_at_once(void **state)
+{
+	teardown(NULL);
+	daemon_stop(NULL);
+	d.option = OPTION;
+	return daemon_start(NULL);
 }
 
 static void expect(int fd, const char *text)
@@ -43,573 +66,876 @@ static void expect(int fd, const char *text)
 	assert_string_equal(buf, text);
 }
 
-static void plain(struct answer a, enum iw_reason reason)
+static void both_ways(int a, int b)
+{
+	assert_int_equal(send(a, "ping", 4, MSG_NOSIGNAL), 4);
+	expect(b, "ping");
+	assert_int_equal(send(b, "pong", 4, MSG_NOSIGNAL), 4);
+	expect(a, "pong");
+}
+
+static void refused(struct answer a, enum iw_reason reason)
 {
 	assert_int_equal(a.m.result, 1);
 	assert_string_equal(iw_reason_name(a.m.reason), iw_reason_name(reason));
 }
 
-/* Offered and committed; returns the carrier. */
-static int held(int c)
+static void propose_both(void)
 {
-	struct answer o = lib_conn(&w.client, IW_CTL_OFFER, c);
+	lib_propose(&w.client, w.c, CID, true);
+	lib_propose(&w.server, w.s, SID, false);
+}
 
-	assert_int_equal(o.m.result, 0);
-	assert_int_equal(o.m.end, 0);
-	lib_id(&w.client, IW_CTL_COMMIT, o.m.stream_id);
-	close(c);
-	close(o.fds[1]);
-	return o.fds[0];
+/* Whatever was said has been done, and no GO came of it. */
+static void no_go(void)
+{
+	lib_sync(&w.client);
+	lib_sync(&w.server);
+	assert_false(lib_may(&w.client, CID) || lib_may(&w.server, SID));
+}
+
+/* The accepting end, switched. */
+static struct answer first(void)
+{
+	struct answer a = lib_switch_to(&w.server, SID, w.s);
+
+	w.s = -1;
+	return a;
+}
+
+/* ---- GO ---- */
+
+static void accepting_end_first(void **state)
+{
+	lib_propose(&w.client, w.c, CID, true);
+	no_go();
+	lib_propose(&w.server, w.s, SID, false);
+	lib_go(&w.server, SID);
+	assert_false(lib_may(&w.client, CID));
+}
+
+static void whoever_proposes_first(void **state)
+{
+	lib_propose(&w.server, w.s, SID, false);
+	no_go();
+	lib_propose(&w.client, w.c, CID, true);
+	lib_go(&w.server, SID);
+	assert_false(lib_may(&w.client, CID));
+}
+
+static void closed_before(void **state)
+{
+	lib_propose(&w.client, w.c, CID, true);
+	lib_id(&w.client, IW_CTL_CLOSED, CID, -1);
+	lib_sync(&w.client);
+	lib_propose(&w.server, w.s, SID, false);
+	no_go();
+	/* nor of a program that has ended */
+	lib_propose(&w.client, w.c, CID, true);
+	lib_go(&w.server, SID);
+	lib_id(&w.server, IW_CTL_CLOSED, SID, -1);
+	lib_sync(&w.server);
+	assert_false(lib_may(&w.server, SID));
+	lib_free(&w.client);
+	w.client = lib_new();
+	lib_propose(&w.server, w.s, SID, false);
+	for (uint64_t end = now_ms() + 50; now_ms() < end;)
+		no_go();
+	/* one that was said is taken back */
+	lib_propose(&w.client, w.c, CID, true);
+	lib_go(&w.server, SID);
+	lib_id(&w.client, IW_CTL_CLOSED, CID, -1);
+	lib_sync(&w.client);
+	assert_false(lib_may(&w.server, SID));
+	lib_propose(&w.client, w.c, CID, true);
+	lib_go(&w.server, SID);
+}
+
+static void plain(struct lib *l, uint64_t conn_id, enum iw_reason reason, uint32_t flags)
+{
+	struct iw_ctl_conn m;
+
+	iw_ctl_init(&m, IW_CTL_PLAIN, 0);
+	m.conn_id = conn_id;
+	m.reason = reason;
+	m.flags = flags;
+	lib_tell(l, &m, -1);
+	lib_sync(l);
+}
+
+static void never(void **state)
+{
+	lib_propose(&w.client, w.c, CID, true);
+	plain(&w.client, CID, IW_REASON_INHERITED, 0);
+	lib_propose(&w.server, w.s, SID, false);
+	no_go();
+	refused(lib_switch(&w.server, SID, w.s), IW_REASON_OTHER_END);
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_INHERITED);
+	/* what is proposed anew is a proposal */
+	lib_propose(&w.client, w.c, CID, true);
+	lib_go(&w.server, SID);
+	/* and what cannot be after GO does not get it any more */
+	plain(&w.server, SID, IW_REASON_ALIAS, 0);
+	assert_false(lib_may(&w.server, SID));
+	refused(lib_switch(&w.server, SID, w.s), IW_REASON_ALIAS);
+	both_ways(w.c, w.s);
+}
+
+/* One end was not proposed and stays plain; the other one was proposed before, or is later. */
+static void plain_told(void **state)
+{
+	struct iw_ctl_propose p = proposal(w.s, SID, false);
+	struct iw_ctl_conn m;
+
+	lib_propose(&w.client, w.c, CID, true);
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_UNANSWERED);
+	iw_ctl_init(&m, IW_CTL_PLAIN, 0);
+	m.conn_id = SID;
+	m.local = p.local;
+	m.peer = p.peer;
+	m.reason = IW_REASON_POLICY;
+	lib_tell(&w.server, &m, -1);
+	lib_sync(&w.server);
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_OTHER_END);
+	lib_id(&w.client, IW_CTL_CLOSED, CID, -1);
+	lib_propose(&w.client, w.c, CID, true);
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_OTHER_END);
+	no_go();
+	lib_propose(&w.server, w.s, SID + 1, false);
+	lib_go(&w.server, SID + 1);
+	m.conn_id = SID + 2;	/* another program says so of the same */
+	lib_tell(&w.client, &m, -1);
+	lib_sync(&w.client);
+	assert_true(lib_may(&w.server, SID + 1));
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_MATCHED);
+	both_ways(w.c, w.s);
+}
+
+static void busy_for_now(void **state)
+{
+	struct answer a;
+
+	propose_both();
+	lib_go(&w.server, SID);
+	plain(&w.server, SID, IW_REASON_BUSY, IW_CONN_FOR_NOW);
+	assert_true(lib_may(&w.server, SID));
+	a = first();
+	answer_close(&a);
+}
+
+/* ---- the switch ---- */
+
+static void relayed(void **state)
+{
+	struct answer a;
+
+	propose_both();
+	lib_go(&w.server, SID);
+	assert_int_equal(send(w.c, "before", 6, 0), 6);
+	a = lib_switch(&w.server, SID, w.s);
+	assert_int_equal(a.m.result, 0);
+	assert_int_equal(a.m.end, 0);
+	assert_int_equal(a.m.flags & ~(uint32_t)IW_PAGE_NEAR, 0);
+	assert_int_equal(a.m.local.port, w.port);
+	close(w.s);
+	w.s = -1;
+	lib_switched(&w.server, a.m.stream_id, 9);
+	/* what was unread in the socket lies in the carrier by the ACK */
+	assert_int_equal(recv(a.fds[0], (char[8]){ 0 }, 8, MSG_PEEK | MSG_DONTWAIT), 6);
+	expect(a.fds[0], "before");
+	both_ways(w.c, a.fds[0]);
+	lib_go(&w.client, CID);
+	shutdown(w.c, SHUT_WR);
+	expect(a.fds[0], "");
+	assert_int_equal(send(a.fds[0], "rest", 4, 0), 4);
+	close(a.fds[0]);
+	expect(w.c, "rest");
+	expect(w.c, "");
+	close(a.fds[1]);
 }
 
 static void joined(void **state)
 {
-	struct answer k;
-	struct sockaddr_in from;
-	socklen_t len = sizeof(from);
-	int c, s, carrier;
+	struct answer a, b;
 
-	pair(&c, &s);
-	assert_int_equal(getsockname(c, (void *)&from, &len), 0);
-	carrier = held(c);
-	assert_int_equal(send(carrier, "ping", 4, 0), 4);
-	k = lib_conn(&w.server, IW_CTL_CLAIM, s);
-	close(s);
-	assert_int_equal(k.m.result, 0);
-	assert_int_equal(k.m.end, 1);
-	assert_int_equal(k.m.flags, IW_PAGE_LOCAL | IW_PAGE_NEAR);
-	assert_int_equal(k.m.local.port, w.port);
-	assert_int_equal(k.m.peer.port, ntohs(from.sin_port));
-	expect(k.fds[0], "ping");
-	assert_int_equal(send(k.fds[0], "pong", 4, 0), 4);
-	expect(carrier, "pong");
-	close(carrier);
-	expect(k.fds[0], "");
-	answer_close(&k);
+	propose_both();
+	a = first();
+	both_ways(w.c, a.fds[0]);
+	b = lib_switch_to(&w.client, CID, w.c);
+	w.c = -1;
+	assert_int_equal(b.m.stream_id, a.m.stream_id);
+	assert_int_equal(b.m.end, 1);
+	assert_int_equal(b.m.flags, IW_PAGE_LOCAL | IW_PAGE_NEAR);
+	assert_int_equal(b.m.peer.port, w.port);
+	both_ways(a.fds[0], b.fds[0]);
+	close(b.fds[0]);
+	expect(a.fds[0], "");
+	close(a.fds[0]);
+	close(a.fds[1]);
+	close(b.fds[1]);
 }
 
-static void prepare(void **state)
+/* Both ends ask before either is relayed: two relays would not be joined any more, so the second one waits for the first. */
+static void both_at_once(void **state)
 {
-	struct iw_addr a = loopback(w.port);
-	struct iw_ctl_ack l = lib_listen(&w.server, w.listener);
+	struct answer a, b;
 
-	assert_int_equal(l.result, 0);
-	assert_int_not_equal(l.id, 0);
-	assert_int_equal(lib_prepare(&w.client, a).result, 0);
-	lib_id(&w.server, IW_CTL_UNLISTEN, l.id);
-	lib_prepare(&w.server, a);	/* a round trip: UNLISTEN was handled */
-	assert_int_equal(lib_prepare(&w.client, a).reason, IW_REASON_LISTENER_NOT_REGISTERED);
-	/* registering it twice is one registration */
-	lib_listen(&w.server, w.listener);
-	l = lib_listen(&w.server, w.listener);
-	lib_id(&w.server, IW_CTL_UNLISTEN, l.id);
-	lib_prepare(&w.server, a);
-	assert_int_equal(lib_prepare(&w.client, a).result, 1);
+	propose_both();
+	lib_go(&w.server, SID);
+	lib_go(&w.client, CID);
+	a = lib_switch(&w.client, CID, w.c);
+	assert_int_equal(a.m.result, 0);
+	refused(lib_switch(&w.server, SID, w.s), IW_REASON_BUSY);
+	assert_false(daemon_holds(w.s));
+	close(w.c);
+	w.c = -1;
+	lib_switched(&w.client, a.m.stream_id, a.fds[0]);
+	b = lib_switch_to(&w.server, SID, w.s);
+	w.s = -1;
+	assert_int_equal(b.m.stream_id, a.m.stream_id);
+	both_ways(a.fds[0], b.fds[0]);
+	answer_close(&a);
+	answer_close(&b);
 }
 
-static void listeners_of_the_dead(void **state)
+/* Who keeps its socket after all is waited for no more. */
+static void both_at_once_one_abandons(void **state)
+{
+	struct answer a, b;
+
+	propose_both();
+	lib_go(&w.client, CID);
+	a = lib_switch(&w.client, CID, w.c);
+	assert_int_equal(a.m.result, 0);
+	refused(lib_switch(&w.server, SID, w.s), IW_REASON_BUSY);
+	lib_id(&w.client, IW_CTL_ABANDON, a.m.stream_id, -1);
+	lib_sync(&w.client);
+	answer_close(&a);
+	b = lib_switch_to(&w.server, SID, w.s);
+	w.s = -1;
+	assert_int_not_equal(b.m.stream_id, a.m.stream_id);
+	both_ways(w.c, b.fds[0]);
+	answer_close(&b);
+}
+
+/* A second process that says it is the same end, with the same socket: what it holds is not its alone. */
+static void same_socket_twice(void **state)
 {
 	struct lib other = lib_new();
-	uint16_t port;
-	int fd = tcp_listen(&port);
+	struct answer a;
 
-	assert_int_equal(lib_listen(&other, fd).result, 0);
-	assert_int_equal(lib_prepare(&w.client, loopback(port)).result, 0);
+	propose_both();
+	lib_propose(&other, w.s, SID, false);
+	lib_go(&w.server, SID);
+	lib_go(&other, SID);
+	a = lib_switch(&w.server, SID, w.s);
+	assert_int_equal(a.m.result, 0);
+	refused(lib_switch(&other, SID, w.s), IW_REASON_BUSY);
+	lib_switched(&w.server, a.m.stream_id, a.fds[0]);
+	refused(lib_switch(&other, SID, w.s), IW_REASON_BUSY);
+	answer_close(&a);
 	lib_free(&other);
-	/* the kernel still listens, but nobody would claim */
-	for (uint64_t until = now_ms() + 20000; !lib_prepare(&w.client, loopback(port)).result; sched_yield())
-		assert_true(now_ms() < until);
-	assert_int_equal(lib_prepare(&w.client, loopback(port)).reason, IW_REASON_LISTENER_NOT_REGISTERED);
-	close(fd);
 }
 
-static void answer_is_final(void **state)
+static void without_go(void **state)
 {
-	int c, s;
+	struct answer a;
 
-	pair(&c, &s);
-	plain(lib_conn(&w.server, IW_CTL_CLAIM, s), IW_REASON_TUPLE_UNKNOWN);
-	plain(lib_conn(&w.client, IW_CTL_OFFER, c), IW_REASON_TUPLE_UNKNOWN);
-	assert_int_equal(send(c, "plain", 5, 0), 5);
-	expect(s, "plain");
-	close(c);
-	close(s);
+	refused(lib_switch(&w.server, SID, w.s), IW_REASON_TUPLE_UNKNOWN);
+	lib_propose(&w.server, w.s, SID, false);
+	refused(lib_switch(&w.server, SID, w.s), IW_REASON_UNANSWERED);
+	lib_propose(&w.client, w.c, CID, true);
+	lib_go(&w.server, SID);
+	/* the client's turn is when the server's end is switched */
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_MATCHED);
+	assert_false(daemon_holds(w.c));
+	a = lib_switch(&w.server, SID, w.s);
+	assert_int_equal(a.m.result, 0);
+	refused(lib_switch(&w.server, SID, w.s), IW_REASON_BUSY);
+	answer_close(&a);
+	both_ways(w.c, w.s);
 }
 
-static void claim_waits_for_commit(void **state)
+/* What was closed is no proposal, though its program had GO; nor does the other end wait for it. */
+static void closed_after_go(void **state)
 {
-	struct answer o, k;
-	struct pollfd p = { .fd = w.server.s, .events = POLLIN };
-	int c, s;
-
-	pair(&c, &s);
-	o = lib_conn(&w.client, IW_CTL_OFFER, c);
-	assert_int_equal(o.m.result, 0);
-	lib_conn_tell(&w.server, IW_CTL_CLAIM, s);
-	assert_int_equal(poll(&p, 1, 2), 0);
-	lib_id(&w.client, IW_CTL_COMMIT, o.m.stream_id);
-	k = lib_answer(&w.server);
-	/* on a machine that sleeps between the two the wait may be over: then both ends must be plain */
-	if (k.m.result)
-		plain(k, IW_REASON_TIMEOUT);
-	else
-		assert_int_equal(k.m.stream_id, o.m.stream_id);
-	close(c);
-	close(s);
-	answer_close(&o);
-	answer_close(&k);
+	propose_both();
+	lib_go(&w.server, SID);
+	lib_id(&w.server, IW_CTL_CLOSED, SID, -1);
+	lib_sync(&w.server);
+	assert_false(lib_may(&w.server, SID));
+	refused(lib_switch(&w.server, SID, w.s), IW_REASON_TUPLE_UNKNOWN);
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_UNANSWERED);
+	/* after the grant: the carrier's end tells */
+	lib_propose(&w.server, w.s, SID, false);
+	lib_go(&w.server, SID);
+	assert_int_equal(lib_switch(&w.server, SID, w.s).m.result, 0);
+	lib_id(&w.server, IW_CTL_CLOSED, SID, -1);
+	lib_sync(&w.server);
+	assert_false(daemon_holds(w.s));
+	both_ways(w.c, w.s);
 }
 
 static void abandoned(void **state)
 {
-	struct answer o;
-	int c, s;
+	struct answer a;
 
-	pair(&c, &s);
-	o = lib_conn(&w.client, IW_CTL_OFFER, c);
-	assert_int_equal(o.m.result, 0);
-	lib_conn_tell(&w.server, IW_CTL_CLAIM, s);
-	assert_true(daemon_holds(c));
-	lib_id(&w.client, IW_CTL_ABANDON, o.m.stream_id);
+	propose_both();
+	lib_go(&w.server, SID);
+	a = lib_switch(&w.server, SID, w.s);
+	assert_int_equal(a.m.result, 0);
+	assert_true(daemon_holds(w.s));
+	lib_id(&w.server, IW_CTL_ABANDON, a.m.stream_id, -1);
+	lib_sync(&w.server);
+	assert_false(daemon_holds(w.s));
+	assert_false(lib_may(&w.server, SID));
+	answer_close(&a);
+	both_ways(w.c, w.s);
+	lib_go(&w.server, SID);		/* again, after a while */
+}
+
+static void dies_before_switched(void **state)
+{
+	struct lib other = lib_new();
+	struct answer a;
+
+	lib_propose(&w.client, w.c, CID, true);
+	lib_propose(&other, w.s, SID, false);
+	lib_go(&other, SID);
+	a = lib_switch(&other, SID, w.s);
+	assert_int_equal(a.m.result, 0);
+	lib_free(&other);
+	answer_close(&a);
+	for (uint64_t until = now_ms() + 20000; daemon_holds(w.s); sched_yield())
+		assert_true(now_ms() < until);
+	both_ways(w.c, w.s);
+	lib_propose(&w.server, w.s, SID, false);
+	lib_go(&w.server, SID);
+}
+
+/* Its stream is that of whoever has the carrier. */
+static void dies_after_switched(void **state)
+{
+	struct lib other = lib_new();
+	struct answer a, b;
+
+	lib_propose(&w.client, w.c, CID, true);
+	lib_propose(&other, w.s, SID, false);
+	a = lib_switch_to(&other, SID, w.s);
+	w.s = -1;
+	lib_free(&other);
+	both_ways(w.c, a.fds[0]);
+	b = lib_switch_to(&w.client, CID, w.c);
+	w.c = -1;
+	both_ways(b.fds[0], a.fds[0]);
+	answer_close(&a);
+	expect(b.fds[0], "");
+	answer_close(&b);
+}
+
+static struct iw_page *page_of(const struct answer *a);
+
+/* As the library says it, whatever becomes of its messages. */
+static void take(const struct answer *a)
+{
+	struct iw_page *page = page_of(a);
+
+	atomic_store(&page->end[a->m.end].hand, IW_HAND_TAKEN);
+	munmap(page, IW_PAGE_SIZE);
+}
+
+/* Its control connection breaks between its exchange and SWITCHED: it has no other socket than the carrier. */
+static void breaks_before_switched(void **state)
+{
+	struct lib other = lib_new();
+	struct answer a;
+
+	lib_propose(&w.client, w.c, CID, true);
+	lib_propose(&other, w.s, SID, false);
+	lib_go(&other, SID);
+	a = lib_switch(&other, SID, w.s);
+	assert_int_equal(a.m.result, 0);
+	take(&a);
+	close(w.s);
+	w.s = -1;
+	lib_free(&other);
+	both_ways(w.c, a.fds[0]);
+	answer_close(&a);
+	expect(w.c, "");
+}
+
+/* The second end of a pair is granted, and then its program does not switch, or cannot say so. */
+static void second_abandons(void **state)
+{
+	struct answer a, b;
+
+	propose_both();
+	a = first();
+	lib_go(&w.client, CID);
+	b = lib_switch(&w.client, CID, w.c);
+	assert_int_equal(b.m.result, 0);
+	take(&b);			/* as the first one may write it */
+	answer_close(&b);
+	lib_id(&w.client, IW_CTL_ABANDON, b.m.stream_id, -1);
 	lib_sync(&w.client);
-	assert_false(daemon_holds(c));
-	answer_close(&o);
-	assert_int_equal(lib_answer(&w.server).m.result, 1);
-	/* the TCP connection is as it was */
-	assert_int_equal(send(c, "still", 5, 0), 5);
-	expect(s, "still");
-	close(c);
-	close(s);
+	assert_false(daemon_holds(w.c));
+	both_ways(w.c, a.fds[0]);
+	lib_go(&w.client, CID);		/* again, after a while */
+	b = lib_switch_to(&w.client, CID, w.c);
+	w.c = -1;
+	both_ways(b.fds[0], a.fds[0]);
+	answer_close(&a);
+	answer_close(&b);
 }
 
-static void client_dies_before_commit(void **state)
+static void second_breaks(bool taken)
 {
 	struct lib other = lib_new();
-	struct answer o;
-	int c, s;
+	struct answer a, b;
 
-	pair(&c, &s);
-	o = lib_conn(&other, IW_CTL_OFFER, c);
-	assert_int_equal(o.m.result, 0);
-	lib_conn_tell(&w.server, IW_CTL_CLAIM, s);
-	lib_free(&other);
-	assert_int_equal(lib_answer(&w.server).m.result, 1);
-	assert_int_equal(send(s, "alive", 5, 0), 5);
-	expect(c, "alive");
-	answer_close(&o);
-	close(c);
-	close(s);
-}
-
-static void client_dies_after_commit(void **state)
-{
-	struct lib other = lib_new();
-	struct answer o, k;
-	int c, s;
-
-	pair(&c, &s);
-	o = lib_conn(&other, IW_CTL_OFFER, c);
-	lib_id(&other, IW_CTL_COMMIT, o.m.stream_id);
-	close(c);
-	assert_int_equal(send(o.fds[0], "will", 4, 0), 4);
-	lib_free(&other);
-	answer_close(&o);
-	lib_conn_tell(&w.server, IW_CTL_CLAIM, s);
-	k = lib_answer(&w.server);
-	assert_int_equal(k.m.result, 0);
-	expect(k.fds[0], "will");
-	expect(k.fds[0], "");
-	answer_close(&k);
-	close(s);
-}
-
-static uint32_t intent_bucket(void)
-{
-	struct iw_addr a = loopback(w.port);
-
-	return iw_addr_hash(a.ip, a.port) % IW_INTENTS;
-}
-
-/* The clients of one process cannot wait for each other's intents, so the intent is raised by a child. */
-static pid_t intent_raise(int *go)
-{
-	int p[2], ready[2];
-	pid_t pid;
-	char ch;
-
-	assert_int_equal(pipe(p), 0);
-	assert_int_equal(pipe(ready), 0);
-	pid = fork();
-	if (!pid) {
-		struct lib l = lib_new();
-
-		close(p[1]);
-		l.proc->intent[intent_bucket()] = 1;
-		if (write(ready[1], "", 1) != 1 || read(p[0], &ch, 1) != 0)
-			_exit(1);
-		_exit(0);
-	}
-	close(p[0]);
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &ch, 1), 1);
-	close(ready[0]);
-	*go = p[1];
-	return pid;
-}
-
-static void intent_is_awaited(void **state)
-{
-	struct answer k;
-	int c, s, go;
-	pid_t pid = intent_raise(&go);
-	uint64_t start;
-
-	pair(&c, &s);
-	start = now_ms();
-	plain(lib_conn(&w.server, IW_CTL_CLAIM, s), IW_REASON_TIMEOUT);
-	assert_true(now_ms() - start >= 190);
-	close(c);
-	close(s);
-	/* nothing changed in that process: the next accept does not wait for it */
-	pair(&c, &s);
-	plain(lib_conn(&w.server, IW_CTL_CLAIM, s), IW_REASON_TUPLE_UNKNOWN);
-	close(c);
-	close(s);
-	close(go);
-	waitpid(pid, NULL, 0);
-
-	/* an offer that comes while the claim waits is found */
-	pid = intent_raise(&go);
-	pair(&c, &s);
-	lib_conn_tell(&w.server, IW_CTL_CLAIM, s);
-	lib_conn_tell(&w.client, IW_CTL_OFFER, c);
-	k = lib_answer(&w.client);
-	if (!k.m.result) {
-		lib_id(&w.client, IW_CTL_COMMIT, k.m.stream_id);
-		answer_close(&k);
-		k = lib_answer(&w.server);
-		assert_true(!k.m.result || k.m.reason == IW_REASON_TIMEOUT);
-		answer_close(&k);
+	lib_propose(&other, w.c, CID, true);
+	lib_propose(&w.server, w.s, SID, false);
+	a = first();
+	lib_go(&other, CID);
+	b = lib_switch(&other, CID, w.c);
+	assert_int_equal(b.m.result, 0);
+	if (taken) {
+		take(&b);
+		close(w.c);
+		w.c = b.fds[0];
+		close(b.fds[1]);
 	} else {
-		plain(k, IW_REASON_TIMEOUT);
-		assert_int_equal(lib_answer(&w.server).m.result, 1);
+		answer_close(&b);
 	}
-	close(c);
-	close(s);
-	close(go);
-	waitpid(pid, NULL, 0);
+	lib_free(&other);
+	both_ways(w.c, a.fds[0]);
+	close(a.fds[0]);
+	expect(w.c, "");
+	close(a.fds[1]);
 }
 
-/* A library of another process that does as it is told: 'r' raises an intent and 'l' lowers it as the protocol has it, 'R' and 'L' silently. */
-struct other { pid_t pid; int say, hear; };
-
-static void other_raise(struct lib *l, unsigned int b, bool tell)
+static void second_dies_before_switched(void **state)
 {
-	struct iw_ctl_id m;
-	struct iw_ctl_ack a;
-	int none[2];
-
-	atomic_fetch_add(&l->proc->intent[b], 1);
-	if (!tell || atomic_load(&l->proc->watch[b]) & IW_WATCH_LISTED)
-		return;
-	iw_ctl_init(&m, IW_CTL_INTENT, 0);
-	m.id = b;
-	lib_tell(l, &m, -1);
-	lib_reply(l, l->seq, &a, IW_CTL_ACK, none);
+	second_breaks(false);
 }
 
-static void other_lower(struct lib *l, unsigned int b, bool tell)
+static void second_breaks_before_switched(void **state)
 {
-	struct iw_ctl_id m;
-
-	if (atomic_fetch_sub(&l->proc->intent[b], 1) != 1 || !tell)
-		return;
-	if (!(atomic_fetch_and(&l->proc->watch[b], (uint8_t)~IW_WATCH_END) & IW_WATCH_END))
-		return;
-	iw_ctl_init(&m, IW_CTL_INTENT_END, 0);
-	m.id = b;
-	lib_tell(l, &m, -1);
+	second_breaks(true);
 }
 
-static void other_run(int in, int out)
+/* T is on its way back, and its program does not get it, does not take it, or cannot say that it has. */
+static void back_breaks(bool answered, bool taken)
 {
-	struct lib l = lib_new();
-	char c;
+	struct lib other = lib_new();
+	struct linger off = { 0 };
+	struct answer a;
+	int tcp = -1;
 
-	while (read(in, &c, 1) == 1) {
-		unsigned int b = intent_bucket();
-
-		if (c == 'r' || c == 'R')
-			other_raise(&l, b, c == 'r');
-		else if (c == 'l' || c == 'L')
-			other_lower(&l, b, c == 'l');
-		c = (char)('0' + atomic_load(&l.proc->watch[b]));
-		if (write(out, &c, 1) != 1)
-			break;
+	lib_propose(&w.client, w.c, CID, true);
+	lib_propose(&other, w.s, SID, false);
+	a = lib_switch_to(&other, SID, w.s);
+	w.s = -1;
+	both_ways(w.c, a.fds[0]);
+	if (answered) {
+		while ((tcp = lib_ask_back(&other, a.m.stream_id)) < 0)
+			;
+	} else {
+		kill(d.pid, SIGSTOP);
+		lib_id(&other, IW_CTL_BACK, a.m.stream_id, -1);
 	}
-	_exit(0);
-}
-
-static struct other other_new(void)
-{
-	int to[2], from[2];
-	struct other o;
-
-	assert_int_equal(pipe(to), 0);
-	assert_int_equal(pipe(from), 0);
-	o.pid = fork();
-	if (!o.pid) {
-		close(to[1]);
-		close(from[0]);
-		other_run(to[0], from[1]);
+	if (taken) {
+		take(&a);
+		setsockopt(tcp, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
+	} else if (answered) {
+		close(tcp);
 	}
-	close(to[0]);
-	close(from[1]);
-	o.say = to[1];
-	o.hear = from[0];
-	return o;
+	lib_free(&other);
+	kill(d.pid, SIGCONT);
+	if (taken) {
+		answer_close(&a);
+		for (uint64_t until = now_ms() + 20000; daemon_holds(tcp); sched_yield())
+			assert_true(now_ms() < until);
+		both_ways(w.c, tcp);
+		close(tcp);
+	} else {
+		both_ways(w.c, a.fds[0]);
+		answer_close(&a);
+	}
+	expect(w.c, "");
 }
 
-/* What the daemon has marked in its page afterwards. */
-static unsigned int other_does(struct other *o, char c)
+static void back_asked_and_gone(void **state)
 {
-	assert_int_equal(write(o->say, &c, 1), 1);
-	assert_int_equal(read(o->hear, &c, 1), 1);
-	return (unsigned int)(c - '0');
+	back_breaks(false, false);
 }
 
-static void other_free(struct other *o)
+static void back_not_taken(void **state)
 {
-	close(o->say);
-	close(o->hear);
-	waitpid(o->pid, NULL, 0);
+	back_breaks(true, false);
 }
 
-/* A claim on its way; the daemon has looked at it. */
-static void claim_begun(int pair_fds[2])
+static void back_taken_and_gone(void **state)
 {
-	pair(&pair_fds[0], &pair_fds[1]);
-	lib_conn_tell(&w.server, IW_CTL_CLAIM, pair_fds[1]);
-	lib_sync(&w.client);
+	back_breaks(true, true);
 }
 
-/* It was answered no: why. */
-static enum iw_reason claim_end(int pair_fds[2])
+static void back_abandoned(void **state)
 {
-	struct answer a = lib_answer(&w.server);
+	struct answer a;
+	int tcp;
 
-	plain(a, a.m.reason);
-	close(pair_fds[0]);
-	close(pair_fds[1]);
-	return a.m.reason;
-}
-
-static void claim_ended(int pair_fds[2], enum iw_reason reason)
-{
-	assert_int_equal(claim_end(pair_fds), reason);
-}
-
-/* The end of an intent is told, and nothing else: nobody looks at the counters while a claim waits. */
-static void intent_end_is_told(void **state)
-{
-	struct other o = other_new();
-	int p[2];
-
-	assert_int_equal(other_does(&o, 'r'), IW_WATCH_LISTED);	/* new processes need say nothing */
-	claim_begun(p);
-	while (!(other_does(&o, '?') & IW_WATCH_END))
+	propose_both();
+	a = first();
+	while ((tcp = lib_ask_back(&w.server, a.m.stream_id)) < 0)
 		;
-	assert_int_equal(other_does(&o, 'l') & IW_WATCH_END, 0);
-	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
-
-	other_does(&o, 'r');
-	claim_begun(p);
-	while (!(other_does(&o, '?') & IW_WATCH_END))
-		;
-	other_does(&o, 'L');
-	claim_ended(p, IW_REASON_TIMEOUT);
-	other_free(&o);
-
-	/* the end of the process is one, too */
-	o = other_new();
-	other_does(&o, 'r');
-	claim_begun(p);
-	while (!(other_does(&o, '?') & IW_WATCH_END))
-		;
-	other_free(&o);
-	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
+	close(tcp);
+	lib_id(&w.server, IW_CTL_ABANDON, a.m.stream_id, -1);
+	both_ways(w.c, a.fds[0]);
+	answer_close(&a);
 }
 
-/* A process without intents is not looked at for ever; when it raises one it says so, and is. */
-static void idle_processes_are_not_looked_at(void **state)
+static struct iw_page *page_of(const struct answer *a)
 {
-	struct other o = other_new();
-	unsigned int n = 0;
-	int p[2];
+	void *p = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, a->fds[1], 0);
 
-	other_does(&o, 'r');
-	other_does(&o, 'l');
-	while (other_does(&o, '?') & IW_WATCH_LISTED) {
-		assert_in_range(n++, 0, 20);
-		claim_begun(p);
-		claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+/* The other end has GO and uses the connection, and does not switch. */
+static void alone(void **state)
+{
+	struct answer a;
+	struct iw_page *page;
+	uint64_t began;
+	int back;
+
+	propose_both();
+	a = first();
+	page = page_of(&a);
+	began = now_ms();
+	/* not while nothing is sent */
+	poll(NULL, 0, 200);
+	assert_int_equal(atomic_load(&page->want), 0);
+	while (!(atomic_load(&page->want) & IW_WANT_BACK)) {
+		both_ways(w.c, a.fds[0]);
+		poll(NULL, 0, 1);
+		assert_true(now_ms() < began + 20000);
 	}
-	other_does(&o, 'R');
-	claim_begun(p);
-	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
-	other_does(&o, 'L');
-	assert_int_equal(other_does(&o, 'r'), IW_WATCH_LISTED);
-	claim_begun(p);
-	claim_ended(p, IW_REASON_TIMEOUT);
-	/* waited for in vain: not again, until it says that there is another */
-	assert_int_equal(other_does(&o, '?') & IW_WATCH_LISTED, 0);
-	claim_begun(p);
-	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
-	assert_int_equal(other_does(&o, 'r') & IW_WATCH_LISTED, IW_WATCH_LISTED);
-	claim_begun(p);
-	claim_ended(p, IW_REASON_TIMEOUT);
-	/* nor for ever when it always says so, and neither for another process of its user; the others' connections go on being plain at once */
-	do {
-		assert_in_range(n++, 0, 40);
-		other_does(&o, 'R');
-		other_does(&o, 'r');
-		claim_begun(p);
-	} while (claim_end(p) == IW_REASON_TIMEOUT);
-	other_free(&o);
-	o = other_new();
-	other_does(&o, 'r');
-	claim_begun(p);
-	claim_ended(p, IW_REASON_TUPLE_UNKNOWN);
-	other_free(&o);
+	back = lib_back(&w.server, a.m.stream_id);
+	assert_true(back >= 0);
+	answer_close(&a);
+	munmap(page, IW_PAGE_SIZE);
+	both_ways(w.c, back);
+	assert_false(lib_may(&w.client, CID));
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_MATCHED);
+	/* again, after a while, also when it was proposed anew meanwhile */
+	assert_false(lib_may(&w.server, SID));
+	lib_go(&w.server, SID);
+	assert_in_range(now_ms() - began, 1000, 20000);
+	w.s = back;
+	began = now_ms();
+	a = first();
+	page = page_of(&a);
+	while (!(atomic_load(&page->want) & IW_WANT_BACK)) {
+		both_ways(w.c, a.fds[0]);
+		poll(NULL, 0, 1);
+	}
+	munmap(page, IW_PAGE_SIZE);
+	back = lib_back(&w.server, a.m.stream_id);
+	answer_close(&a);
+	lib_propose(&w.server, back, SID + 1, false);
+	lib_sync(&w.server);
+	assert_false(lib_may(&w.server, SID + 1));
+	lib_go(&w.server, SID + 1);
+	assert_in_range(now_ms() - began, 2000, 20000);
+	close(back);
 }
 
-static void claim_never_comes(void **state)
+/* A bulk transfer does not wait so long. */
+static void alone_in_bulk(void **state)
 {
-	struct answer o;
-	int c, s, other, carrier;
+	static char buf[1 << 16];
+	struct answer a;
+	struct iw_page *page;
 
-	pair(&c, &s);
-	carrier = held(c);
-	assert_int_equal(send(carrier, "held", 4, 0), 4);
-	expect(s, "held");
-	assert_int_equal(send(s, "back", 4, 0), 4);
-	expect(carrier, "back");
-	/* the next one does not try */
-	pair(&c, &other);
-	plain(lib_conn(&w.client, IW_CTL_OFFER, c), IW_REASON_UNCLAIMED);
-	close(c);
-	close(other);
-	/* a claim after all: no, and nothing happens to the relay */
-	plain(lib_conn(&w.server, IW_CTL_CLAIM, s), IW_REASON_TUPLE_UNKNOWN);
-	shutdown(carrier, SHUT_WR);
-	expect(s, "");
-	close(carrier);
-	close(s);
-	/* the server is only slow: try again */
-	pair(&c, &s);
-	o = lib_conn(&w.client, IW_CTL_OFFER, c);
-	assert_int_equal(o.m.result, 0);
-	answer_close(&o);
-	close(c);
-	close(s);
+	propose_both();
+	a = first();
+	page = page_of(&a);
+	for (size_t n = 0; n < 24 << 20; n += sizeof(buf)) {
+		assert_int_equal(send(w.c, buf, sizeof(buf), 0), sizeof(buf));
+		assert_int_equal(recv(a.fds[0], buf, sizeof(buf), MSG_WAITALL), sizeof(buf));
+	}
+	for (uint64_t until = now_ms() + 20000; !(atomic_load(&page->want) & IW_WANT_BACK); sched_yield())
+		assert_true(now_ms() < until);
+	munmap(page, IW_PAGE_SIZE);
+	answer_close(&a);
 }
 
-static void server_speaks_without_claim(void **state)
-{
-	int c, s, carrier;
-
-	pair(&c, &s);
-	carrier = held(c);
-	assert_int_equal(send(s, "220 hello", 9, 0), 9);
-	expect(carrier, "220 hello");
-	assert_int_equal(send(carrier, "EHLO", 4, 0), 4);
-	expect(s, "EHLO");
-	close(carrier);
-	close(s);
-}
-
-static void listener_goes_away(void **state)
-{
-	struct iw_ctl_ack l = lib_listen(&w.server, w.listener);
-	int c, s, carrier;
-
-	pair(&c, &s);
-	carrier = held(c);
-	assert_int_equal(lib_prepare(&w.client, loopback(w.port)).result, 0);	/* COMMIT was handled */
-	lib_id(&w.server, IW_CTL_UNLISTEN, l.id);
-	assert_int_equal(send(carrier, "lossless", 8, 0), 8);
-	expect(s, "lossless");
-	close(carrier);
-	close(s);
-	pair(&c, &s);
-	plain(lib_conn(&w.client, IW_CTL_OFFER, c), IW_REASON_LISTENER_NOT_REGISTERED);
-	close(c);
-	close(s);
-}
-
-static void offered_twice(void **state)
-{
-	struct answer o;
-	int c, s;
-
-	pair(&c, &s);
-	o = lib_conn(&w.client, IW_CTL_OFFER, c);
-	assert_int_equal(o.m.result, 0);
-	plain(lib_conn(&w.client, IW_CTL_OFFER, c), IW_REASON_FD_SHARED);
-	answer_close(&o);
-	close(c);
-	close(s);
-}
+/* ---- what is no harm to anybody ---- */
 
 static void not_a_stream(void **state)
 {
 	int un[2], udp = socket(AF_INET, SOCK_DGRAM, 0), fresh = socket(AF_INET, SOCK_STREAM, 0);
+	struct lib l;
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, un), 0);
-	for (int type = IW_CTL_OFFER; type <= IW_CTL_CLAIM; type += IW_CTL_CLAIM - IW_CTL_OFFER) {
-		plain(lib_conn(&w.client, type, un[0]), IW_REASON_NOT_STREAM);
-		plain(lib_conn(&w.client, type, udp), IW_REASON_NOT_STREAM);
-		plain(lib_conn(&w.client, type, w.client.peers_fd), IW_REASON_NOT_STREAM);
-		plain(lib_conn(&w.client, type, fresh), IW_REASON_NOT_STREAM);
-		plain(lib_conn(&w.client, type, w.listener), IW_REASON_NOT_STREAM);
+	int bad[] = { un[0], udp, w.client.peers_fd, fresh, w.listener };
+
+	lib_propose(&w.client, w.c, CID, true);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		l = lib_new();
+		lib_propose(&l, w.s, 1, false);
+		lib_go(&l, 1);
+		refused(lib_switch(&l, 1, bad[i]), IW_REASON_NOT_STREAM);
+		assert_false(lib_may(&l, 1));
+		lib_free(&l);
 	}
-	assert_int_equal(lib_listen(&w.client, fresh).reason, IW_REASON_NOT_STREAM);
-	assert_int_equal(lib_listen(&w.client, udp).reason, IW_REASON_NOT_STREAM);
-	assert_int_equal(lib_listen(&w.client, un[0]).reason, IW_REASON_NOT_STREAM);
+	l = lib_new();
+	lib_propose(&l, w.s, 1, false);
+	lib_go(&l, 1);
+	shutdown(w.c, SHUT_WR);
+	expect(w.s, "");
+	refused(lib_switch(&l, 1, w.s), IW_REASON_HALF_CLOSED);
+	lib_free(&l);
 	close(un[0]);
 	close(un[1]);
 	close(udp);
 	close(fresh);
 }
 
+/* Somebody else's connection: whoever has the socket is the one. */
+static void forged(void **state)
+{
+	struct lib attacker = lib_new();
+	int c = tcp_connect(w.port), s = accept(w.listener, NULL, NULL);
+	struct iw_ctl_propose m = proposal(w.s, 1, false);
+	struct answer a, b;
+
+	/* before the victims, by the right cookie and by a wrong one, of both ends */
+	lib_tell(&attacker, &m, -1);
+	m = proposal(w.c, 2, true);
+	m.cookie++;
+	lib_tell(&attacker, &m, -1);
+	lib_propose(&attacker, w.s, 3, false);		/* takes the place of the first */
+	lib_go(&attacker, 3);
+	propose_both();
+	refused(lib_switch(&attacker, 1, s), IW_REASON_TUPLE_UNKNOWN);
+	refused(lib_switch(&attacker, 3, s), IW_REASON_TUPLE_UNKNOWN);
+	/* and after them */
+	lib_propose(&attacker, w.s, 4, false);
+	lib_propose(&attacker, w.c, 5, true);
+	lib_sync(&attacker);
+	a = first();
+	lib_go(&attacker, 5);
+	refused(lib_switch(&attacker, 5, c), IW_REASON_TUPLE_UNKNOWN);
+	lib_id(&attacker, IW_CTL_CLOSED, 4, -1);
+	assert_true(lib_may(&w.client, CID));
+	b = lib_switch_to(&w.client, CID, w.c);
+	w.c = -1;
+	assert_int_equal(b.m.stream_id, a.m.stream_id);
+	both_ways(a.fds[0], b.fds[0]);
+	answer_close(&a);
+	answer_close(&b);
+	close(c);
+	close(s);
+	lib_free(&attacker);
+}
+
+/* One who says that he has the other end, again and again, delays nobody's join. */
+static void forged_all_the_time(void **state)
+{
+	const struct iw_ctl_propose real = proposal(w.s, 0, false);
+	struct iw_ctl_propose m;
+	struct lib attacker[12];
+	struct answer a, b;
+
+	for (int i = 0; i < 12; i++) {		/* more than are kept of a user */
+		attacker[i] = lib_new();
+		lib_propose(&attacker[i], w.s, 1, false);
+		lib_propose(&attacker[i], w.c, 2, true);
+		lib_sync(&attacker[i]);
+	}
+	propose_both();
+	a = first();
+	for (int i = 0; i < 12; i++) {
+		m = real;
+		m.conn_id = m.slot = 3;
+		lib_tell(&attacker[i], &m, -1);
+		plain(&attacker[i], 3, IW_REASON_INHERITED, 0);
+		m.conn_id = m.slot = 4;
+		lib_tell(&attacker[i], &m, -1);
+		lib_id(&attacker[i], IW_CTL_SWITCH, 4, w.listener);
+		assert_int_equal(lib_answer(&attacker[i]).m.result, 1);
+	}
+	b = lib_switch_to(&w.client, CID, w.c);
+	w.c = -1;
+	both_ways(a.fds[0], b.fds[0]);
+	answer_close(&a);
+	answer_close(&b);
+	for (int i = 0; i < 12; i++)
+		lib_free(&attacker[i]);
+}
+
+/* A connection of a socket with itself has one end. */
+static void with_itself(void **state)
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(sa);
+
+	assert_int_equal(bind(fd, (void *)&sa, len), 0);
+	getsockname(fd, (void *)&sa, &len);
+	assert_int_equal(connect(fd, (void *)&sa, len), 0);
+	lib_propose(&w.client, fd, CID, true);
+	no_go();
+	close(fd);
+}
+
 static void other_namespace(void **state)
 {
-	int c, ready[2];
-	struct lib *l = &w.client;
+	struct iw_ctl_propose m = proposal(w.c, CID, true);
+	int p[2];
 	char byte;
 
 	if (geteuid())
 		skip();
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ready), 0);
+	m.netns++;
+	lib_tell(&w.client, &m, -1);
+	lib_propose(&w.server, w.s, SID, false);
+	no_go();
+	refused(lib_switch(&w.client, CID, w.c), IW_REASON_NETNS);
+	/* the same addresses, and a lie about the namespace */
+	assert_int_equal(pipe(p), 0);
 	if (!fork()) {
+		struct lib l = lib_new();
 		uint16_t port;
-		char ch;
+		int c;
 
-		close(ready[0]);
 		own_net();
+		close(tcp_listen(&port));
 		tcp_listen(&port);
 		c = tcp_connect(port);
-		lib_conn_tell(l, IW_CTL_OFFER, c);
-		if (write(ready[1], "", 1) != 1 || read(ready[1], &ch, 1) < 0)
-			_exit(1);
-		_exit(0);
+		m = proposal(c, 1, true);
+		m.netns = sock_u64(w.c, SO_NETNS_COOKIE);
+		lib_tell(&l, &m, -1);
+		m = proposal(c, 2, false);
+		m.netns = sock_u64(w.c, SO_NETNS_COOKIE);
+		m.local = proposal(c, 2, true).peer;
+		m.peer = proposal(c, 2, true).local;
+		lib_tell(&l, &m, -1);
+		lib_go(&l, 2);
+		refused(lib_switch(&l, 2, c), IW_REASON_NETNS);
+		_exit(write(p[1], "", 1) != 1);
 	}
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	w.client.seq++;
-	plain(lib_answer(&w.client), IW_REASON_NETNS);
-	close(ready[0]);
-	close(ready[1]);
+	close(p[1]);
+	assert_int_equal(read(p[0], &byte, 1), 1);
+	close(p[0]);
 	wait(NULL);
+}
+
+/* ---- quotas ---- */
+
+#define MANY	66000u		/* more than a program may have proposed */
+
+static void too_many(void **state)
+{
+	struct iw_ctl_propose m = proposal(w.c, 1, true);
+
+	for (unsigned int i = 0; i < MANY; i++) {
+		m.conn_id = i + 1;
+		m.slot = i;
+		m.peer.port = (uint16_t)(1 + i % 60000);
+		m.peer.ip[15] = (uint8_t)(7 + i / 60000);
+		lib_tell(&w.client, &m, -1);
+	}
+	lib_propose(&w.client, w.c, CID, true);
+	lib_propose(&w.server, w.s, SID, false);
+	no_go();
+	lib_id(&w.client, IW_CTL_CLOSED, 1, -1);
+	lib_propose(&w.client, w.c, CID, true);
+	lib_go(&w.server, SID);
+}
+
+/* A user whose book is full proposes nothing more; what is under way goes its way. */
+static void full_book(void **state)
+{
+	struct iw_ctl_propose m = proposal(w.c, 1, true);
+	struct lib flood[2] = { lib_new(), lib_new() };
+	struct answer a;
+	int s;
+
+	propose_both();
+	lib_go(&w.server, SID);
+	for (unsigned int i = 0; i < 2 * MANY; i++) {
+		m.conn_id = i + 1;
+		m.slot = i;
+		m.peer.port = (uint16_t)(1 + i % 60000);
+		m.peer.ip[15] = (uint8_t)(7 + i / 60000);
+		lib_tell(&flood[i % 2], &m, -1);
+	}
+	lib_sync(&flood[0]);
+	lib_sync(&flood[1]);
+	a = lib_switch_to(&w.server, SID, w.s);
+	w.s = -1;
+	both_ways(w.c, a.fds[0]);
+	s = lib_back(&w.server, a.m.stream_id);
+	assert_true(s >= 0);
+	answer_close(&a);
+	both_ways(w.c, s);
+	/* none is left when they are gone; how soon that is heard nobody says */
+	lib_free(&flood[0]);
+	lib_free(&flood[1]);
+	for (uint64_t id = SID + 1, until = now_ms() + 20000; !lib_may(&w.server, id); poll(NULL, 0, 1)) {
+		lib_propose(&w.server, s, id, false);
+		lib_sync(&w.server);
+		assert_true(now_ms() < until);
+	}
+	close(s);
+}
+
+/* ---- options, pages, strangers ---- */
+
+/* What another process has been given is not for this one to move on: not its stream, nor its socket. */
+static void stranger(void **state)
+{
+	struct answer a, b;
+	int status;
+
+	propose_both();
+	lib_go(&w.server, SID);
+	a = lib_switch(&w.server, SID, w.s);
+	assert_int_equal(a.m.result, 0);
+	if (!fork()) {
+		struct lib other = lib_new();
+
+		lib_switched(&other, a.m.stream_id, 9);
+		lib_id(&other, IW_CTL_ABANDON, a.m.stream_id, -1);
+		lib_id(&other, IW_CTL_CLOSED, SID, -1);
+		_exit(lib_back(&other, a.m.stream_id) == -1 && lib_switch(&other, SID, w.s).m.result ? 0 : 1);
+	}
+	wait(&status);
+	assert_int_equal(status, 0);
+	assert_int_equal(send(w.c, "T's", 3, 0), 3);
+	expect(w.s, "T's");		/* nobody else reads it: it is not relayed yet */
+	assert_true(daemon_holds(w.s));
+	close(w.s);
+	w.s = -1;
+	lib_switched(&w.server, a.m.stream_id, a.fds[0]);
+	if (!fork()) {
+		struct lib other = lib_new();
+
+		_exit(lib_back(&other, a.m.stream_id) == -1 ? 0 : 1);
+	}
+	wait(&status);
+	assert_int_equal(status, 0);
+	both_ways(w.c, a.fds[0]);
+	b = lib_switch_to(&w.client, CID, w.c);
+	w.c = -1;
+	both_ways(a.fds[0], b.fds[0]);
+	answer_close(&a);
+	answer_close(&b);
 }
 
 static int option(struct lib *l, bool set, uint64_t id, int level, int name, int value)
@@ -632,33 +958,30 @@ static int option(struct lib *l, bool set, uint64_t id, int level, int name, int
 
 static void options(void **state)
 {
-	struct answer o;
-	int c, s, keep;
+	struct lib *l = &w.server;
+	struct answer a;
+	int status;
 
-	pair(&c, &s);
-	o = lib_conn(&w.client, IW_CTL_OFFER, c);
-	assert_int_equal(o.m.result, 0);
-	assert_int_equal(option(&w.client, true, o.m.stream_id, IPPROTO_TCP, 1, 1), 0);
-	assert_int_equal(option(&w.client, false, o.m.stream_id, IPPROTO_TCP, 1, 0), 1);
-	assert_int_equal(option(&w.client, true, o.m.stream_id, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
-	assert_int_equal(getsockopt(c, SOL_SOCKET, SO_KEEPALIVE, &keep, &(socklen_t){ sizeof(keep) }), 0);
-	assert_int_equal(keep, 1);
-	assert_int_equal(option(&w.client, true, o.m.stream_id, SOL_SOCKET, SO_MARK, 1), -EPERM);
-	assert_int_equal(option(&w.client, true, o.m.stream_id, SOL_SOCKET, SO_PRIORITY, 7), -EPERM);
-	assert_int_equal(option(&w.client, true, o.m.stream_id, SOL_SOCKET, SO_ATTACH_FILTER, 1), -ENOPROTOOPT);
-	assert_int_equal(option(&w.client, true, o.m.stream_id, SOL_SOCKET, SO_RCVTIMEO, 1), -ENOPROTOOPT);
-	assert_int_equal(option(&w.client, true, o.m.stream_id, IPPROTO_TCP, 31 /* TCP_ULP */, 1), -ENOPROTOOPT);
+	propose_both();
+	a = first();
+	assert_int_equal(option(l, true, a.m.stream_id, IPPROTO_TCP, 1, 1), 0);
+	assert_int_equal(option(l, false, a.m.stream_id, IPPROTO_TCP, 1, 0), 1);
+	assert_int_equal(option(l, true, a.m.stream_id, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
+	assert_int_equal(option(l, false, a.m.stream_id, SOL_SOCKET, SO_KEEPALIVE, 0), 1);
+	assert_int_equal(option(l, true, a.m.stream_id, SOL_SOCKET, SO_MARK, 1), -EPERM);
+	assert_int_equal(option(l, true, a.m.stream_id, SOL_SOCKET, SO_PRIORITY, 7), -EPERM);
+	assert_int_equal(option(l, true, a.m.stream_id, SOL_SOCKET, SO_ATTACH_FILTER, 1), -ENOPROTOOPT);
+	assert_int_equal(option(l, true, a.m.stream_id, SOL_SOCKET, SO_RCVTIMEO, 1), -ENOPROTOOPT);
+	assert_int_equal(option(l, true, a.m.stream_id, IPPROTO_TCP, 31 /* TCP_ULP */, 1), -ENOPROTOOPT);
 	/* a stream that another process was given */
 	if (!fork()) {
 		struct lib other = lib_new();
-		int ret = option(&other, false, o.m.stream_id, IPPROTO_TCP, 1, 0);
 
-		_exit(ret == -ENOTCONN ? 0 : 1);
+		_exit(option(&other, false, a.m.stream_id, IPPROTO_TCP, 1, 0) == -ENOTCONN ? 0 : 1);
 	}
-	wait(&c);
-	assert_int_equal(c, 0);
-	answer_close(&o);
-	close(s);
+	wait(&status);
+	assert_int_equal(status, 0);
+	answer_close(&a);
 }
 
 static void plain_pages(void **state)
@@ -669,32 +992,31 @@ static void plain_pages(void **state)
 	assert_int_equal(fallocate(w.client.peers_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
 	assert_int_equal(w.client.peers->magic, IW_PEERS_MAGIC);
 	assert_int_equal(w.client.peers->dead, 0);
+	assert_int_equal(w.client.proc->magic, IW_PROC_MAGIC);
 }
 
 static void open_by_carrier(void **state)
 {
 	struct lib other = lib_new();
 	struct iw_ctl_fdmsg m;
-	struct answer o, r;
-	int c, s, un[2];
+	struct answer a, r;
+	int un[2];
 
-	pair(&c, &s);
-	o = lib_conn(&w.client, IW_CTL_OFFER, c);
+	propose_both();
+	a = first();
 	iw_ctl_init(&m, IW_CTL_OPEN, 0);
-	lib_tell(&other, &m, o.fds[0]);
+	lib_tell(&other, &m, a.fds[0]);
 	r = lib_answer(&other);
 	assert_int_equal(r.m.result, 0);
-	assert_int_equal(r.m.stream_id, o.m.stream_id);
+	assert_int_equal(r.m.stream_id, a.m.stream_id);
 	assert_true(r.fds[0] >= 0 && r.fds[1] < 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, un), 0);
 	lib_tell(&other, &m, un[0]);
-	plain(lib_answer(&other), IW_REASON_NOT_STREAM);
-	answer_close(&o);
+	refused(lib_answer(&other), IW_REASON_NOT_STREAM);
+	answer_close(&a);
 	answer_close(&r);
 	close(un[0]);
 	close(un[1]);
-	close(c);
-	close(s);
 	lib_free(&other);
 }
 
@@ -702,15 +1024,17 @@ static void open_by_carrier(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(joined), T(prepare), T(listeners_of_the_dead), T(answer_is_final), T(claim_waits_for_commit), T(abandoned),
-		T(client_dies_before_commit), T(client_dies_after_commit), T(intent_is_awaited), T(intent_end_is_told),
-		T(idle_processes_are_not_looked_at), T(claim_never_comes),
-		T(server_speaks_without_claim), T(listener_goes_away), T(offered_twice), T(not_a_stream), T(other_namespace),
-		T(options), T(plain_pages), T(open_by_carrier),
+		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined),
+		T(without_go), T(closed_after_go), T(abandoned), T(dies_before_switched), T(dies_after_switched), T(breaks_before_switched),
+		T(second_abandons), T(second_dies_before_switched), T(second_breaks_before_switched), T(back_asked_and_gone), T(back_not_taken),
+		T(back_taken_and_gone), T(back_abandoned), T(alone), T(alone_in_bulk), T(not_a_stream),
+		cmocka_unit_test_setup_teardown(both_at_once, setup_at_once, teardown_at_once),
+		cmocka_unit_test_setup_teardown(both_at_once_one_abandons, setup_at_once, teardown_at_once), T(same_socket_twice),
+		T(forged), T(forged_all_the_time), T(with_itself), T(other_namespace), T(too_many), T(full_book), T(stranger), T(options), T(plain_pages), T(open_by_carrier),
 	};
 
 	own_net();
-	d.option = "answer_timeout=200";	/* on a busy machine nothing that is not about it shall run into it */
+	d.option = OPTION;
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, daemon_start, daemon_stop);
 }

@@ -54,11 +54,10 @@ static void programs(void)
 static void ask(int s)
 {
 	struct lib l = { .s = s };
-	struct iw_ctl_prepare m;
+	struct iw_ctl_hdr m;
 
 	for (unsigned int i = 0; i < EACH; i++) {
-		iw_ctl_init(&m, IW_CTL_PREPARE, 0);
-		m.dst = loopback(7000);
+		iw_ctl_init(&m, IW_CTL_SYNC, 0);
 		lib_tell(&l, &m, -1);
 	}
 }

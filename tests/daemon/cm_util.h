@@ -33,10 +33,10 @@
 #include "proto/ctlmsg.h"
 #include "proto/reason.h"
 
-static struct {
+static struct daemon {
 	char dir[64], log[80];
 	pid_t pid;
-	uint16_t port;
+	uint16_t port;		/* 0 before it starts: any */
 	const char *option;	/* one more for it */
 } d;
 
@@ -112,8 +112,10 @@ static inline int daemon_start(void **state)
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/notify", d.dir);
 	assert_int_equal(bind(s, (void *)&sa, sizeof(sa)), 0);
 	setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	fd = tcp_listen(&d.port);
-	close(fd);
+	if (!d.port) {
+		fd = tcp_listen(&d.port);
+		close(fd);
+	}
 	snprintf(path, sizeof(path), "%s/iwarpd", build ? build : "build/plain");
 	snprintf(port, sizeof(port), "control_port=%u", d.port);
 	snprintf(env, sizeof(env), "%s", sa.sun_path);
@@ -125,8 +127,8 @@ static inline int daemon_start(void **state)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(log, 2);
 		setenv("NOTIFY_SOCKET", env, 1);
-		execl(path, path, "-r", d.dir, "-o", port, "-o", "trust_high_port=yes", "-o", "claim_timeout=100", "-o", "startup_timeout=500",
-		      "-o", d.option ? d.option : "claim_timeout=100", "-l", "debug", (char *)NULL);
+		execl(path, path, "-r", d.dir, "-o", port, "-o", "trust_high_port=yes", "-o", "startup_timeout=500",
+		      "-o", d.option ? d.option : "startup_timeout=500", "-l", "debug", (char *)NULL);
 		_exit(127);
 	}
 	while (!strstr(buf, "READY=1")) {
@@ -265,7 +267,7 @@ static inline struct lib lib_new(void)
 	lib_tell(&l, &m, -1);
 	lib_reply(&l, l.seq, &a, IW_CTL_HELLO_ACK, fds);
 	assert_int_equal(a.result, 0);
-	l.proc = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	l.proc = mmap(NULL, sizeof(*l.proc), PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	assert_ptr_not_equal(l.proc, MAP_FAILED);
 	close(fds[0]);
 	l.peers = mmap(NULL, sizeof(*l.peers), PROT_READ, MAP_SHARED, fds[1], 0);
@@ -276,7 +278,7 @@ static inline struct lib lib_new(void)
 
 static inline void lib_free(struct lib *l)
 {
-	munmap(l->proc, IW_PAGE_SIZE);
+	munmap(l->proc, sizeof(*l->proc));
 	munmap(l->peers, sizeof(*l->peers));
 	close(l->peers_fd);
 	close(l->s);
@@ -287,47 +289,10 @@ static inline struct iw_addr loopback(uint16_t port)
 	return (struct iw_addr){ .ip = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 }, .port = port, .family = AF_INET };
 }
 
-static inline struct iw_ctl_ack lib_listen(struct lib *l, int fd)
-{
-	struct iw_ctl_fdmsg m;
-	struct iw_ctl_ack a;
-	int fds[2];
-
-	iw_ctl_init(&m, IW_CTL_LISTEN, 0);
-	lib_tell(l, &m, fd);
-	lib_reply(l, l->seq, &a, IW_CTL_ACK, fds);
-	return a;
-}
-
-static inline struct iw_ctl_ack lib_prepare(struct lib *l, struct iw_addr dst)
-{
-	struct iw_ctl_prepare m;
-	struct iw_ctl_ack a;
-	int fds[2];
-
-	iw_ctl_init(&m, IW_CTL_PREPARE, 0);
-	m.dst = dst;
-	lib_tell(l, &m, -1);
-	lib_reply(l, l->seq, &a, IW_CTL_ACK, fds);
-	return a;
-}
-
 struct answer {
 	struct iw_ctl_stream m;
 	int fds[2];
 };
-
-static inline void lib_conn_tell(struct lib *l, enum iw_ctl_type type, int fd)
-{
-	static uint64_t conn_id;
-	struct iw_ctl_conn m;
-
-	iw_ctl_init(&m, type, 0);
-	m.conn_id = ++conn_id;
-	m.fd = fd;
-	m.flags = type == IW_CTL_OFFER ? IW_CONN_CLIENT | IW_CONN_ESTABLISHED : 0;
-	lib_tell(l, &m, fd);
-}
 
 /* Whether the daemon has this socket open. */
 static inline bool daemon_holds(int fd)
@@ -366,7 +331,7 @@ static inline struct answer lib_answer(struct lib *l)
 	lib_reply(l, l->seq, &k, IW_CTL_ACK, none);
 	assert_int_equal(k.result, 0);
 	assert_int_equal(k.id, a.m.stream_id);
-	if (a.fds[1] >= 0)
+	if (a.fds[1] >= 0 && !a.m.end)	/* the second end of a pair is the relay's until it is taken */
 		assert_false(daemon_holds(a.fds[0]));
 	return a;
 }
@@ -382,20 +347,135 @@ static inline void lib_sync(struct lib *l)
 	lib_reply(l, l->seq, &k, IW_CTL_ACK, none);
 }
 
-/* OFFER or CLAIM and its answer. */
-static inline struct answer lib_conn(struct lib *l, enum iw_ctl_type type, int fd)
-{
-	lib_conn_tell(l, type, fd);
-	return lib_answer(l);
-}
-
-static inline void lib_id(struct lib *l, enum iw_ctl_type type, uint64_t id)
+static inline void lib_id(struct lib *l, enum iw_ctl_type type, uint64_t id, int fd)
 {
 	struct iw_ctl_id m;
 
 	iw_ctl_init(&m, type, 0);
 	m.id = id;
+	m.fd = fd;
+	lib_tell(l, &m, type == IW_CTL_SWITCH ? fd : -1);
+}
+
+/* ---- a connection that is proposed, and its switch ---- */
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+static inline uint64_t sock_u64(int fd, int name)
+{
+	uint64_t v = 0;
+
+	getsockopt(fd, SOL_SOCKET, name, &v, &(socklen_t){ sizeof(v) });
+	return v;
+}
+
+static inline void sock_names(int fd, struct iw_addr *local, struct iw_addr *peer)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	memset(local, 0, sizeof(*local));
+	memset(peer, 0, sizeof(*peer));
+	if (!getsockname(fd, (void *)&ss, &len))
+		iw_addr_from_sockaddr(local, (void *)&ss, len);
+	len = sizeof(ss);
+	if (!getpeername(fd, (void *)&ss, &len))
+		iw_addr_from_sockaddr(peer, (void *)&ss, len);
+}
+
+/* As the library would say it. The slot is conn_id's. */
+static inline struct iw_ctl_propose proposal(int fd, uint64_t conn_id, bool client)
+{
+	struct iw_ctl_propose m;
+
+	iw_ctl_init(&m, IW_CTL_PROPOSE, 0);
+	m.conn_id = conn_id;
+	m.cookie = sock_u64(fd, SO_COOKIE);
+	m.netns = sock_u64(fd, SO_NETNS_COOKIE);
+	sock_names(fd, &m.local, &m.peer);
+	m.octets = 1000;
+	m.calls = 32;
+	m.slot = (uint32_t)(conn_id % IW_GO_SLOTS);
+	m.flags = client ? IW_CONN_CLIENT : 0;
+	m.fd = fd;
+	return m;
+}
+
+static inline void lib_propose(struct lib *l, int fd, uint64_t conn_id, bool client)
+{
+	struct iw_ctl_propose m = proposal(fd, conn_id, client);
+
 	lib_tell(l, &m, -1);
+}
+
+static inline bool lib_may(const struct lib *l, uint64_t conn_id)
+{
+	return atomic_load(&l->proc->go[conn_id % IW_GO_SLOTS]) == (uint32_t)conn_id;
+}
+
+static inline void lib_go(const struct lib *l, uint64_t conn_id)
+{
+	for (uint64_t until = now_ms() + 20000; !lib_may(l, conn_id); sched_yield())
+		if (now_ms() > until)
+			fail_msg("no GO for %u", (unsigned int)conn_id);
+}
+
+static inline struct answer lib_switch(struct lib *l, uint64_t conn_id, int fd)
+{
+	lib_id(l, IW_CTL_SWITCH, conn_id, fd);
+	return lib_answer(l);
+}
+
+static inline void lib_switched(struct lib *l, uint64_t stream_id, int fd)
+{
+	struct iw_ctl_ack k;
+	int none[2];
+
+	lib_id(l, IW_CTL_SWITCHED, stream_id, fd);
+	lib_reply(l, l->seq, &k, IW_CTL_ACK, none);
+	assert_int_equal(k.result, 0);
+	assert_int_equal(k.id, stream_id);
+}
+
+/* From GO to the carrier in its place; fd is closed. */
+static inline struct answer lib_switch_to(struct lib *l, uint64_t conn_id, int fd)
+{
+	struct answer a;
+
+	lib_go(l, conn_id);
+	a = lib_switch(l, conn_id, fd);
+	assert_int_equal(a.m.result, 0);
+	close(fd);
+	lib_switched(l, a.m.stream_id, a.fds[0]);
+	assert_false(daemon_holds(a.fds[0]));
+	return a;
+}
+
+/* The TCP socket that it is offered, or -1: not now. */
+static inline int lib_ask_back(struct lib *l, uint64_t stream_id)
+{
+	struct iw_ctl_tcp m;
+	int fds[2];
+
+	lib_id(l, IW_CTL_BACK, stream_id, -1);
+	lib_reply(l, l->seq, &m, IW_CTL_TCP, fds);
+	assert_int_equal(m.stream_id, stream_id);
+	return m.result ? -1 : fds[0];
+}
+
+/* The same, taken. */
+static inline int lib_back(struct lib *l, uint64_t stream_id)
+{
+	int tcp = lib_ask_back(l, stream_id);
+
+	if (tcp >= 0) {
+		assert_true(daemon_holds(tcp));
+		lib_switched(l, stream_id, tcp);
+		assert_false(daemon_holds(tcp));
+	}
+	return tcp;
 }
 
 static inline void answer_close(struct answer *a)

@@ -23,7 +23,7 @@ static char names[64][16];
 static unsigned int nnames;
 
 static struct lib server, client;
-static struct answer offered;
+static struct answer switched;
 
 static void names_read(void)
 {
@@ -69,7 +69,7 @@ static int set(int level, int name, const void *val, size_t len)
 	int fds[2];
 
 	iw_ctl_init(&m, IW_CTL_SETSOCKOPT, 0);
-	m.stream_id = offered.m.stream_id;
+	m.stream_id = switched.m.stream_id;
 	m.level = level;
 	m.optname = name;
 	m.optlen = (uint32_t)len;
@@ -94,7 +94,7 @@ static int setup_alone(void)
 static int setup(void **state)
 {
 	uint16_t port;
-	int l, c;
+	int l, c, s;
 
 	if (geteuid())
 		return 0;
@@ -103,11 +103,11 @@ static int setup(void **state)
 		assert_int_equal(setup_alone(), 0);
 	server = lib_new();
 	client = lib_new();
-	assert_int_equal(lib_listen(&server, l).result, 0);
 	c = tcp_connect(port);
-	offered = lib_conn(&client, IW_CTL_OFFER, c);
-	assert_int_equal(offered.m.result, 0);
-	close(c);
+	s = accept(l, NULL, NULL);
+	lib_propose(&server, s, 1, true);
+	lib_propose(&client, c, 1, false);	/* so it goes first */
+	switched = lib_switch_to(&client, 1, c);
 	close(l);
 	return 0;
 }

@@ -138,7 +138,7 @@ static void listing_is_linear(void **state)
 		positive(0x0a000000u + i);
 	for (uint32_t i = 0; i < STREAMS; i++) {
 		ip4(t.peer.ip, 0x0a000000u + i % 7);
-		assert_int_equal(stream_offer(socket(AF_INET, SOCK_STREAM, 0), &t, &owner, &g, &st[i]), 0);
+		assert_int_equal(stream_grant(socket(AF_INET, SOCK_STREAM, 0), &t, &owner, true, 0, &g, &st[i]), 0);
 		close(g.carrier);
 		close(g.segment);
 	}

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Control sessions whose other end is slow or hostile: what waits is answered as soon as it can be, and is bounded. */
+/* Control sessions whose other end is slow, hostile or a stranger: what waits is answered as soon as it can be, and is bounded. */
 #include "util.h"
 
-#include <sys/resource.h>
-
 #include "daemon/session/ask.h"
-#include "daemon/session/tell.h"
+#include "daemon/session/answer.h"
 
 static const uint8_t theirs[16] = { [10] = 0xff, [11] = 0xff, 127, 9, 9, 9 }, ours[16] = { [10] = 0xff, [11] = 0xff, 127, 9, 9, 1 };
 
@@ -22,10 +20,12 @@ static struct sess *session(bool dialled)
 	memcpy(s->local, ours, 16);
 	list_init(&s->dial);
 	list_init(&s->waiting);
-	list_init(&s->claims);
-	list_init(&s->lookups);
-	list_init(&s->confirms);
+	list_init(&s->proving);
+	list_init(&s->asked);
 	list_init(&s->strangers);
+	memcpy(s->me.ip, ours, 16);
+	memcpy(s->them.ip, theirs, 16);
+	s->window = SESS_WINDOW;
 	list_add_tail(dialled ? &p->out : &p->in, &s->node);
 	sess_in += !dialled;
 	return s;
@@ -38,154 +38,284 @@ static bool ended(void *arg)
 	return list_empty(&p->in) && list_empty(&p->out);
 }
 
-static unsigned int answers;
-static bool answer;
-
-static void answered(struct sess_ask *q, bool yes, enum iw_reason reason)
+static void end(struct sess *s)
 {
-	answers++;
-	answer = yes;
+	if (s)
+		sess_fail(s, IW_REASON_DAEMON_GONE, NULL);
 }
 
-/* The window is full of questions that nobody answers. A notice says what the one that waits wants to know. */
-static void notice_answers_what_waits(void **state)
+/* All of them are over, and none is dialled again. */
+static void until_ended(void)
 {
-	struct sess *s = session(true);
-	struct iw_sm m = { .type = IW_SM_LISTENER, .yes = 1, .seq = 1, .a.port = 80 };
-	struct iw_addr dst = { .port = 80 };
-	struct sess_ask q = { .type = IW_SM_LOOKUP, .fn = answered };
-
-	memcpy(m.a.ip, theirs, 16);
-	memcpy(dst.ip, theirs, 16);
-	memcpy(q.src, ours, 16);
-	q.a = dst;
-	s->window = s->nslots = 1;
-	s->slot[0].used = true;
-	sess_ask(&q, &dst, 60000);
-	assert_int_equal(answers, 0);
-	ask_received(s, &m);
-	assert_int_equal(answers, 1);
-	assert_true(answer);
-	sess_fail(s, IW_REASON_DAEMON_GONE, NULL);
 	run_until(ended, NULL);
 	timer_stop(&peer_find(theirs)->redial);
-	assert_int_equal(answers, 1);
 }
 
-/* One that never acknowledges notices is given up; until then what waits for it is bounded. */
-static void confirms_are_bounded(void **state)
-{
-	struct iw_tuple t = { .local.port = 80, .peer.port = 5000 };
-	struct sess *s = session(false);
-	unsigned int n = 0;
+static unsigned int yes, no, broken;
 
-	memcpy(t.local.ip, ours, 16);
-	memcpy(t.peer.ip, theirs, 16);
-	while (n < 5000 && !sess_confirm(&t, false, IW_REASON_TIMEOUT))
-		n++;
-	assert_in_range(n, 100, 2000);
-	assert_int_equal(s->state, SESS_DEAD);
-	run_until(ended, NULL);
+static void answered(struct sess_ask *q, const struct iw_sm *m, enum iw_reason reason)
+{
+	yes += m && m->yes;
+	no += m && !m->yes;
+	broken += !m;
 }
 
-static bool nobody_listens(const struct iw_addr *a)
+static struct iw_sm about(enum iw_sm_type type, const uint8_t a[16], const uint8_t b[16])
 {
-	return false;
+	struct iw_sm m = { .type = type, .a = { .port = 5000, .family = AF_INET }, .b = { .port = 80, .family = AF_INET } };
+
+	memcpy(m.a.ip, a, 16);
+	memcpy(m.b.ip, b, 16);
+	return m;
 }
 
-/* Any program can ask about all ports. Of changes those hear that their host's daemon vouched for; the others cost nothing at each. */
-static void strangers_hear_of_no_changes(void **state)
+static struct sess_ask question(enum iw_sm_type type)
 {
-	static const struct session_ops ops = { .listens = nobody_listens };
-	const struct session_ops *before = session_ops;
-	struct sess *s = session(false);
-
-	session_ops = &ops;
-	s->theirs.bufs = 64;
-	memset(s->asked, 0xff, sizeof(s->asked));
-	memset(s->told, 0xff, sizeof(s->told));
-	sess_listener_changed(80);
-	tell_dialled(s->peer, ours, false);
-	assert_int_equal(s->notices, 0);
-	assert_true(port_bit(s->told, 80));
-	s->vouched = true;
-	sess_listener_changed(80);
-	assert_int_equal(s->notices, 1);
-	assert_false(port_bit(s->told, 80));
-	assert_true(port_bit(s->told, 81));
-	tell_vouched(s);
-	assert_true(s->notices > 1);
-	sess_fail(s, IW_REASON_DAEMON_GONE, NULL);
-	run_until(ended, NULL);
-	session_ops = before;
+	return (struct sess_ask){ .fn = answered, .m = about(type, ours, theirs) };
 }
 
-/* Not with the sanitizers' malloc(), which ends the program instead. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define MEMORY_RUNS_OUT	cmocka_unit_test(confirm_without_memory),
-/* No memory for anything as large as a CONFIRM, and none to be had. */
-static void *exhaust(struct rlimit *old)
+static void answer_it(struct sess *s, unsigned int slot, bool say_yes)
 {
-	struct rlimit none = { 0 };
-	void *held = NULL, **p;
+	struct iw_sm m = { .type = IW_SM_ANSWER, .seq = s->slot[slot].seq, .yes = say_yes, .reason = say_yes ? 0 : IW_REASON_UNANSWERED };
 
-	assert_int_equal(getrlimit(RLIMIT_AS, old), 0);
-	none.rlim_max = old->rlim_max;
-	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
-	for (size_t size = 64 << 10; size >= 64; size /= 2)
-		while ((p = malloc(size))) {
-			*p = held;
-			held = p;
-		}
-	return held;
+	ask_received(s, &m);
 }
 
-static void refill(void *held, const struct rlimit *old)
+static int counters(void **state)
 {
-	for (void *next; held; held = next) {
-		next = *(void **)held;
-		free(held);
+	yes = no = broken = 0;
+	return 0;
+}
+
+/* So many questions at a time; what is answered makes room. */
+static void the_window(void **state)
+{
+	struct sess *s = session(true);
+	struct sess_ask q[6];
+
+	s->window = 4;
+	for (int i = 0; i < 6; i++) {
+		q[i] = question(IW_SM_PROPOSE);
+		sess_ask(&q[i], 0);
+		assert_int_equal(q[i].sent, i < 4);
 	}
-	assert_int_equal(setrlimit(RLIMIT_AS, old), 0);
+	answer_it(s, 1, true);
+	assert_int_equal(yes, 1);
+	assert_true(q[4].sent && !q[5].sent);
+	sess_ask_cancel(&q[0]);		/* its place is taken until the answer comes */
+	assert_false(q[5].sent);
+	answer_it(s, 0, false);
+	assert_int_equal(no, 0);
+	assert_true(q[5].sent);
+	answer_it(s, 2, false);
+	assert_int_equal(no, 1);
+	/* the end of the session answers what is left, sent or not */
+	for (int i = 0; i < 3; i++)
+		sess_ask(&q[i], 0);
+	end(s);
+	until_ended();
+	assert_int_equal(yes + no, 2);
+	assert_int_equal(broken, 6);
 }
 
-/* Without memory a CONFIRM goes out if it can go at once. If it cannot, the session ends: the other daemon need not wait for its timer. */
-static void confirm_without_memory(void **state)
+/* They are answered when it pleases; there is always room for others. */
+static void holds_leave_room(void **state)
 {
-	struct iw_tuple t = { .local.port = 80, .peer.port = 5000 };
-	struct sess *s = session(false);
-	bool ready, could, told;
-	struct rlimit old;
-	int early, late;
-	void *held;
+	struct sess *s = session(true);
+	struct sess_ask q[6], p = question(IW_SM_PROPOSE);
 
-	memcpy(t.local.ip, ours, 16);
-	memcpy(t.peer.ip, theirs, 16);
-	s->theirs.bufs = 64;
-	held = exhaust(&old);
-	early = sess_confirm(&t, true, IW_REASON_ACCELERATED);
-	refill(held, &old);
-	assert_int_equal(early, 0);
-	assert_int_equal(s->notices, 1);
-	/* the window is full: what was looked at beforehand can be kept for later */
-	s->theirs.bufs = 4;
-	ready = sess_can_confirm(&t);
-	held = exhaust(&old);
-	early = sess_confirm(&t, true, IW_REASON_ACCELERATED);
-	could = sess_can_confirm(&t);
-	told = s->state == SESS_UP;
-	late = sess_confirm(&t, false, IW_REASON_TIMEOUT);
-	refill(held, &old);
-	assert_true(ready);
-	assert_int_equal(early, 0);
-	assert_int_equal(s->nconfirms, 1);
-	assert_false(could || told);
-	assert_int_equal(late, -ENOTCONN);
-	run_until(ended, NULL);
+	s->window = 8;
+	for (int i = 0; i < 6; i++) {
+		q[i] = question(IW_SM_HOLD);
+		sess_ask(&q[i], SESS_NO_DIAL);
+	}
+	assert_int_equal(broken, 2);
+	sess_ask(&p, 0);
+	assert_true(p.sent);
+	answer_it(s, 0, true);
+	sess_ask(&q[5], SESS_NO_DIAL);
+	assert_true(q[5].sent);
+	end(s);
+	until_ended();
+	assert_int_equal(broken, 2 + 5);
 }
-#else
-#define MEMORY_RUNS_OUT
-#endif
+
+/* Where nobody is dialled the answer is no at once. */
+static void nobody_dials(void **state)
+{
+	struct sess_ask q = question(IW_SM_HOLD);
+
+	sess_ask(&q, SESS_NO_DIAL);
+	assert_int_equal(broken, 1);
+	assert_true(list_empty(&peer_find(theirs)->out));
+}
+
+/* ---- questions of others ---- */
+
+static unsigned int proposed, held, lost, ups, gones;
+static struct sess_question *kept;
+
+static void propose(const struct iw_tuple *t, const struct iw_sm *m, struct iw_sm *answer)
+{
+	assert_true(iw_ip_same(t->local.ip, ours) && iw_ip_same(t->peer.ip, theirs));
+	proposed++;
+	answer->yes = 1;
+}
+
+static void hold(struct sess_question *q, const struct iw_tuple *t)
+{
+	held++;
+	kept = q;
+}
+
+static void hold_gone(struct sess_question *q)
+{
+	assert_ptr_equal(q, kept);
+	lost++;
+}
+
+static void up(const uint8_t ip[16])
+{
+	ups++;
+}
+
+static void gone(const uint8_t ip[16])
+{
+	gones++;
+}
+
+static const struct session_ops ops = { .propose = propose, .hold = hold, .hold_gone = hold_gone, .peer_up = up, .peer_gone = gone };
+
+static int above(void **state)
+{
+	proposed = held = lost = ups = gones = 0;
+	session_ops = &ops;
+	return counters(state);
+}
+
+static void they_ask(struct sess *s, enum iw_sm_type type)
+{
+	struct iw_sm m = about(type, theirs, ours);
+
+	answer_received(s, &m);
+}
+
+/* Whose session it is the daemon says that we dialled: until then nothing is answered, and from then on everything. */
+static void of_the_daemon(void **state)
+{
+	struct sess *in = session(false), *out = session(true);
+
+	they_ask(in, IW_SM_PROPOSE);
+	they_ask(in, IW_SM_HOLD);
+	they_ask(in, IW_SM_PROPOSE);
+	assert_int_equal(in->nquestions, 3);
+	assert_int_equal(proposed + held, 0);
+	assert_int_equal(out->nslots, 1);
+	assert_int_equal(out->slot[0].type, IW_SM_VOUCH);
+	assert_int_not_equal(in->peer->state, IW_PEER_POSITIVE);
+	answer_it(out, 0, true);
+	assert_int_equal(proposed, 2);
+	assert_int_equal(held, 1);
+	assert_int_equal(in->nquestions, 1);
+	assert_int_equal(in->peer->state, IW_PEER_POSITIVE);
+	assert_int_equal(ups, 1);
+	sess_answer(kept, &(struct iw_sm){ .yes = 1, .pos = 7 });
+	assert_int_equal(in->nquestions, 0);
+	/* an address that speaks for itself only */
+	for (int i = 0; i < 2; i++) {
+		struct iw_sm m = about(IW_SM_PROPOSE, theirs, ours);
+
+		(i ? &m.a : &m.b)->ip[15]++;
+		answer_received(in, &m);
+	}
+	assert_int_equal(proposed, 2);
+	assert_int_equal(in->nquestions, 0);
+	/* what waits for an answer is told of the end */
+	they_ask(in, IW_SM_HOLD);
+	end(in);
+	run_rounds(3);
+	assert_int_equal(lost, 1);
+	assert_int_not_equal(peer_find(theirs)->state, IW_PEER_POSITIVE);
+	end(out);
+	until_ended();
+	assert_int_equal(gones, 1);
+}
+
+static void of_strangers(void **state)
+{
+	struct sess *in = session(false), *out = session(true);
+
+	they_ask(in, IW_SM_PROPOSE);
+	they_ask(in, IW_SM_HOLD);
+	answer_it(out, 0, false);
+	assert_int_equal(in->nquestions, 0);
+	they_ask(in, IW_SM_PROPOSE);
+	assert_int_equal(in->nquestions, 0);
+	assert_int_equal(out->nslots, 0);	/* that was answered once */
+	assert_int_equal(proposed + held + ups, 0);
+	assert_int_not_equal(in->peer->state, IW_PEER_POSITIVE);
+	end(in);
+	end(out);
+	until_ended();
+}
+
+/* They wait while the session that we dialled is replaced by another. */
+static void proved_on_the_next(void **state)
+{
+	struct sess *in = session(false), *out = session(true);
+	struct sess *next;
+
+	they_ask(in, IW_SM_PROPOSE);
+	next = session(true);
+	end(out);
+	run_rounds(3);
+	assert_int_equal(in->nquestions, 1);
+	assert_int_equal(next->slot[0].type, IW_SM_VOUCH);
+	answer_it(next, 0, true);
+	assert_int_equal(proposed, 1);
+	end(in);
+	end(next);
+	until_ended();
+}
+
+static void they_are_bounded(void **state)
+{
+	struct sess *in = session(false), *out = session(true);
+
+	for (unsigned int i = 0; i < SESS_WINDOW; i++)
+		they_ask(in, i % 2 ? IW_SM_HOLD : IW_SM_PROPOSE);
+	assert_int_equal(in->state, SESS_UP);
+	they_ask(in, IW_SM_PROPOSE);
+	assert_int_equal(in->state, SESS_DEAD);
+	end(out);
+	until_ended();
+	assert_int_equal(lost + held, 0);
+}
+
+/* They cannot reach us, they say: nothing to that address is accelerated until it is otherwise. */
+static void they_do_not_trust_us(void **state)
+{
+	struct sess *in, *out = session(true);
+	struct sess_ask q = question(IW_SM_PROPOSE);
+	struct iw_sm m = { .type = IW_SM_ANSWER, .reason = IW_REASON_PEER_UNTRUSTED };
+
+	sess_ask(&q, 0);
+	m.seq = out->slot[0].seq;
+	ask_received(out, &m);
+	assert_int_equal(broken, 1);
+	assert_true(peer_negative(out->peer));
+	assert_int_equal(out->peer->reason, IW_REASON_PEER_UNTRUSTED);
+	sess_ask(&q, 0);
+	assert_int_equal(broken, 2);
+	in = session(false);
+	answer_dialled(in->peer, ours, true);
+	answer_it(out, 0, true);
+	assert_int_equal(in->peer->state, IW_PEER_POSITIVE);
+	assert_int_equal(ups, 1);
+	end(in);
+	end(out);
+	until_ended();
+}
 
 static int port_dial(uint16_t port)
 {
@@ -274,10 +404,11 @@ static bool files_are_few(void *arg)
 	return open_fds() <= *(unsigned int *)arg + 400;
 }
 
-/* Whoever asks about hundreds of hosts that do not answer takes neither the table of peers nor files from those who ask about others. */
+/* Whoever names hundreds of hosts that do not answer takes neither the table of peers nor files from those who name others. */
 static void dials_are_bounded(void **state)
 {
 	static const uint8_t any[16];
+	struct peer *quiet = NULL;
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY) };
 	socklen_t len = sizeof(a);
 	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fill[4];
@@ -305,13 +436,18 @@ static void dials_are_bounded(void **state)
 		p = peer_get(ip, 0);
 		if (!p)
 			fail_msg("no room for peer %d", i);
-		if (!sess_dial(p, any, &reason))
+		if (!sess_dial(p, any, i == 10 ? 1001 : 1000, &reason))
 			fail_msg("dial %d: reason %d", i, (int)reason);
+		quiet = i == 10 ? p : quiet;
 		if (i % 100 == 99)
 			run_rounds(3);
 	}
 	peers_each(count_dials, &dials);
 	assert_in_range(dials, 1, 300);
+	/* another user's is still under way */
+	assert_non_null(quiet);
+	assert_false(list_empty(&quiet->out));
+	assert_int_not_equal(list_entry(quiet->out.next, struct sess, node)->state, SESS_DEAD);
 	run_until(files_are_few, &before);
 	for (int i = 0; i < 4; i++)
 		close(fill[i]);
@@ -335,11 +471,13 @@ static int group_teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(notice_answers_what_waits), cmocka_unit_test(confirms_are_bounded),
-		cmocka_unit_test(strangers_hear_of_no_changes),
-		MEMORY_RUNS_OUT
-		cmocka_unit_test(strangers_give_way),
-		cmocka_unit_test(dials_are_bounded) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(the_window, counters), cmocka_unit_test_setup(holds_leave_room, counters),
+		cmocka_unit_test_setup(nobody_dials, counters), cmocka_unit_test_setup(of_the_daemon, above),
+		cmocka_unit_test_setup(of_strangers, above), cmocka_unit_test_setup(proved_on_the_next, above),
+		cmocka_unit_test_setup(they_are_bounded, above), cmocka_unit_test_setup(they_do_not_trust_us, above),
+		cmocka_unit_test(strangers_give_way), cmocka_unit_test(dials_are_bounded),
+	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

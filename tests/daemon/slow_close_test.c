@@ -87,7 +87,7 @@ static void message(struct lib *l, enum iw_ctl_type type, int *fds, unsigned int
 {
 	union {
 		struct iw_ctl_hdr h;
-		struct iw_ctl_conn c;
+		struct iw_ctl_id i;
 		struct iw_ctl_fdmsg f;
 		struct iw_ctl_opt o;
 	} m = { 0 };
@@ -99,7 +99,7 @@ static void message(struct lib *l, enum iw_ctl_type type, int *fds, unsigned int
 
 static void lingers_in_a_message(void **state)
 {
-	static const enum iw_ctl_type types[] = { IW_CTL_OFFER, IW_CTL_CLAIM, IW_CTL_LISTEN, IW_CTL_OPEN, IW_CTL_SYNC, IW_CTL_GETSOCKOPT };
+	static const enum iw_ctl_type types[] = { IW_CTL_SWITCH, IW_CTL_OPEN, IW_CTL_SYNC, IW_CTL_GETSOCKOPT };
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct lib l = lib_new();
@@ -122,7 +122,7 @@ static void lingers_as_one_too_many(void **state)
 	for (int i = 0; i < 8; i++)
 		fds[i] = lingering();
 	daemon_pause();
-	message(&l, IW_CTL_OFFER, fds, 8);
+	message(&l, IW_CTL_SWITCH, fds, 8);
 	kill(d.pid, SIGCONT);
 	not_held_up();
 	lib_free(&l);
@@ -139,7 +139,7 @@ static void lingers_in_a_message_not_read(void **state)
 	send_fds(l.s, &bad, sizeof(bad), NULL, 0);
 	for (int i = 0; i < 4; i++) {
 		fd = lingering();
-		message(&l, IW_CTL_OFFER, &fd, 1);
+		message(&l, IW_CTL_SWITCH, &fd, 1);
 	}
 	kill(d.pid, SIGCONT);
 	not_held_up();
@@ -147,7 +147,7 @@ static void lingers_in_a_message_not_read(void **state)
 	not_held_up();
 }
 
-/* A stream that nobody claims: the daemon relays between its carrier and the server's TCP socket. */
+/* The daemon relays between a carrier and the TCP socket of the other end, which is not switched. */
 struct relayed {
 	struct lib server, client;
 	int listener, carrier, segment, tcp;
@@ -155,22 +155,20 @@ struct relayed {
 
 static void relayed_up(struct relayed *r)
 {
-	struct answer o;
+	struct answer a;
 	uint16_t port;
-	int c;
+	int s;
 
 	r->server = lib_new();
 	r->client = lib_new();
 	r->listener = tcp_listen(&port);
-	assert_int_equal(lib_listen(&r->server, r->listener).result, 0);
-	c = tcp_connect(port);
-	r->tcp = accept(r->listener, NULL, NULL);
-	o = lib_conn(&r->client, IW_CTL_OFFER, c);
-	assert_int_equal(o.m.result, 0);
-	lib_id(&r->client, IW_CTL_COMMIT, o.m.stream_id);
-	close(c);
-	r->carrier = o.fds[0];
-	r->segment = o.fds[1];
+	r->tcp = tcp_connect(port);
+	s = accept(r->listener, NULL, NULL);
+	lib_propose(&r->client, r->tcp, 1, true);
+	lib_propose(&r->server, s, 1, false);
+	a = lib_switch_to(&r->server, 1, s);
+	r->carrier = a.fds[0];
+	r->segment = a.fds[1];
 }
 
 static void relayed_down(struct relayed *r)
@@ -435,7 +433,7 @@ static void nested(int how)
 			assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, v), 0);
 			packets_into(v[0]);
 			close(v[0]);
-			message(&l, IW_CTL_LISTEN, &v[1], 1);
+			message(&l, IW_CTL_OPEN, &v[1], 1);
 		} else {
 			send_fds(l.s, &bad, sizeof(bad), NULL, 0);
 			packets_into(l.s);

@@ -84,7 +84,7 @@ static void readable_while_needed(void **state)
 	struct seen s;
 
 	conf.ring_size = 64 << 10;
-	conf.srcavail_min = 32 << 10;
+	conf.srcavail_min = 4 << 10;
 	remote_pair();
 	refs = app[0].st->pd->refs;
 	start(&w, job_write);
@@ -102,6 +102,60 @@ static void readable_while_needed(void **state)
 	assert_int_equal(app[0].st->pd->refs, refs);	/* nor does a handle stay for each that there was */
 }
 
+static bool reads(void *arg)
+{
+	const struct iw_rs *rs = app[1].st ? &app[1].st->remote->f->rs : NULL;
+
+	return rs && rs->rd_head != rs->rd_tail;
+}
+
+static bool both_gone(void *arg)
+{
+	return ngone == 2;
+}
+
+/* Either end is reset while the reader's daemon's Reads are answered: for the other it is a reset like any, and no protocol error of a daemon's. */
+static void reset_while_it_reads(void **state)
+{
+	int err = dup(2), log = memfd_create("log", MFD_CLOEXEC);
+	static char text[1 << 16];
+
+	conf.ring_size = 64 << 10;
+	conf.srcavail_min = 4 << 10;
+	dup2(log, 2);
+	log_init(LOG_WARNING, 1);
+	for (int i = 0; i < 20; i++) {
+		struct job w = { .a = &app[0], .out = UINT64_MAX, .seed_out = 7, .max = BULK };
+		struct job r = { .a = &app[1], .in = UINT64_MAX, .seed_in = 7, .max = 1 << 16 };
+
+		if (i) {
+			for (int k = 0; k < 2; k++)
+				munmap(app[k].page, app[k].g.size);
+			tcp_pair(tcp);
+			ngone = nupgraded = 0;
+		}
+		remote_pair();
+		start(&w, job_write);
+		start(&r, job_read);
+		run_until(reads, NULL);
+		assert_int_equal(stream_close(app[i % 2].g.stream_id), 0);
+		finish(&w);
+		finish(&r);
+		assert_true(w.err == EPIPE || w.err == (i % 2 ? ECONNRESET : ECONNABORTED));
+		assert_int_equal(r.err, i % 2 ? ECONNABORTED : ECONNRESET);
+		close_app(0);
+		close_app(1);
+		run_until(both_gone, NULL);
+	}
+	log_init(0, 1);
+	dup2(err, 2);
+	close(err);
+	assert_true(pread(log, text, sizeof(text) - 1, 0) >= 0);
+	close(log);
+	if (text[0])
+		fail_msg("%s", text);
+}
+
 static struct { uint8_t p[1024]; size_t n; bool eof; } heard;
 
 static bool hear(void *arg)
@@ -113,15 +167,29 @@ static bool hear(void *arg)
 	return heard.eof || heard.n >= *(size_t *)arg;
 }
 
-/* EMPA-9.3-01: the Reply is accepted but not that of a ring stream: Terminate 2/0/05, and the application sees a reset. */
+static bool held(void *arg)
+{
+	return said_last.nonce;
+}
+
+/* EMPA-9.3-01: the Reply is accepted but what it says of the ring is of no use: Terminate 2/0/05, and the application sees a reset. */
 static void unusable(void)
 {
-	static const uint8_t reply[28] = "MPA ID Rep Frame\x50\x02\x00\x08\x80\x10\x80\x10what";
-	size_t request = 24 + 68, rest = SIZE_MAX;
+	uint8_t reply[24 + IW_RS_PD_LEN] = "MPA ID Rep Frame\x50\x02\x00\x50\x80\x10\x80\x10";
+	struct iw_rs_pd pd = { .ver_lo = IW_RS_VERSION, .ver_hi = IW_RS_VERSION };
+	size_t request = 24 + IW_RS_PD_LEN, rest = SIZE_MAX;
 
 	memset(&heard, 0, sizeof(heard));
-	held();
-	stream_claimed(app[0].st);
+	memset(&said_last, 0, sizeof(said_last));
+	upgrade_least_ms = 500;
+	relayed(0);
+	stream_upgrade(app[0].st);
+	run_rounds(2);
+	say(app[0].fd, "?");
+	run_until(held, NULL);
+	pd.nonce = said_last.nonce;
+	iw_rs_pd_encode(&pd, reply + 24);
+	stream_held(app[0].st, pd.nonce, true, 0, 0);
 	run_until(hear, &request);
 	assert_int_equal(heard.n, request);
 	assert_int_equal(send(tcp[1], reply, sizeof(reply), MSG_NOSIGNAL), sizeof(reply));
@@ -228,7 +296,7 @@ static void stale_numbers_are_not_ours(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(only_its_rings), T(bases_are_random), T(readable_while_needed), T(unusable_reply), T(lingering_counts), T(stale_numbers_are_not_ours),
+		T(only_its_rings), T(bases_are_random), T(readable_while_needed), T(reset_while_it_reads), T(unusable_reply), T(lingering_counts), T(stale_numbers_are_not_ours),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

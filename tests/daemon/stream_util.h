@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams without connection management: two ends over one loopback connection, and applications that are threads. */
+/* Streams without connection management: two ends over one loopback connection, what their daemons say, and applications that are threads. */
 #ifndef TEST_STREAM_UTIL_H
 #define TEST_STREAM_UTIL_H
 
@@ -12,6 +12,7 @@
 
 #include "daemon/rnic/rnic.h"
 #include "daemon/stream/stream.h"
+#include "daemon/stream/upgrade.h"
 
 struct app {			/* one application's end */
 	struct stream *st;
@@ -23,18 +24,88 @@ struct app {			/* one application's end */
 static struct app app[2];	/* 0 client, 1 server */
 static int tcp[2];		/* the connection's ends while they are the test's */
 static unsigned int fds;
-static unsigned int nwithdrawn, nheld, ngone;
-static enum iw_reason withdrawn_reason;
+static unsigned int ngone, nupgraded;
 
-static void on_withdrawn(struct stream *st, enum iw_reason reason)
+/* ---- the sessions between the two daemons: what one says reaches the other in a later round, when the test lets it ---- */
+
+struct said {
+	struct timer timer;
+	int to;
+	bool answer, yes;
+	uint64_t nonce, pos;
+	uint32_t crc;
+};
+static unsigned int nsaid;	/* under way */
+static struct said said_last;	/* by a stream, whoever it was for */
+static int said_wire = -1;	/* to the other daemon, when that is another process */
+static int (*say_delay)(const struct said *s);	/* ms, -1: it is lost. NULL: none */
+static int say_again = -1;	/* ms, the same for a second one of what is said next */
+
+static void said_arrives(struct timer *t)
 {
-	nwithdrawn++;
-	withdrawn_reason = reason;
+	struct said *s = (struct said *)t;
+	struct stream *st = app[s->to].st;
+
+	nsaid--;
+	if (st && s->answer)
+		stream_held(st, s->nonce, s->yes, s->pos, s->crc);
+	else if (st)
+		stream_their_hold(st, s->nonce, s->pos, s->crc);
+	free(s);
 }
 
-static void on_held(struct stream *st)
+static void say_in(const struct said *what, int ms)
 {
-	nheld++;
+	struct said *s = malloc(sizeof(*s));
+
+	*s = *what;
+	nsaid++;
+	timer_start(&s->timer, (unsigned int)ms, said_arrives);
+}
+
+static void say_to_other(const struct stream *from, struct said what)
+{
+	int ms;
+
+	what.to = app[0].st == from;
+	said_last = what;
+	if (said_wire >= 0)
+		assert_int_equal(send(said_wire, &what, sizeof(what), MSG_NOSIGNAL), sizeof(what));
+	ms = said_wire >= 0 ? -1 : say_delay ? say_delay(&what) : 0;
+	if (ms >= 0)
+		say_in(&what, ms);
+	if (say_again >= 0)
+		say_in(&what, say_again);
+	say_again = -1;
+}
+
+static inline void said_listen(struct timer *t)
+{
+	struct said *s = malloc(sizeof(*s));
+
+	if (recv(said_wire, s, sizeof(*s), MSG_DONTWAIT) == sizeof(*s)) {
+		s->timer = (struct timer){ 0 };
+		nsaid++;
+		timer_start(&s->timer, 0, said_arrives);
+	} else {
+		free(s);
+	}
+	timer_start(t, 1, said_listen);
+}
+
+static void on_hold(struct stream *st, uint64_t nonce, uint64_t pos, uint32_t crc)
+{
+	say_to_other(st, (struct said){ .nonce = nonce, .pos = pos, .crc = crc });
+}
+
+static void on_held(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint32_t crc)
+{
+	say_to_other(st, (struct said){ .answer = true, .nonce = nonce, .yes = yes, .pos = pos, .crc = crc });
+}
+
+static void on_upgraded(struct stream *st)
+{
+	nupgraded++;
 }
 
 static void on_gone(struct stream *st)
@@ -46,7 +117,7 @@ static void on_gone(struct stream *st)
 	}
 }
 
-static const struct stream_cm_ops cm_ops = { .withdrawn = on_withdrawn, .held_octets = on_held, .gone = on_gone };
+static const struct stream_ops ops = { .hold = on_hold, .held = on_held, .upgraded = on_upgraded, .gone = on_gone };
 
 static struct iw_addr addr_of(int fd, bool peer)
 {
@@ -84,49 +155,25 @@ static void take_grant(struct app *a)
 	close(a->g.segment);
 }
 
-static void offer(void)
+static void grant(int i)
 {
-	struct iw_tuple t = tuple_of(tcp[0]);
+	struct iw_tuple t = tuple_of(tcp[i]);
 
-	assert_int_equal(stream_offer(tcp[0], &t, &owner, &app[0].g, &app[0].st), 0);
-	tcp[0] = -1;
-	take_grant(&app[0]);
+	assert_int_equal(stream_grant(tcp[i], &t, &owner, !i, 0, &app[i].g, &app[i].st), 0);
+	tcp[i] = -1;
+	take_grant(&app[i]);
 }
 
-static void claim_as_server(void)
+/* One end is relayed, the other a plain socket: tcp[1 - i]. */
+static inline void relayed(int i)
 {
-	struct iw_tuple t = tuple_of(tcp[1]);
-
-	assert_int_equal(stream_claim(tcp[1], &t, &owner, &app[1].g, &app[1].st), 0);
-	tcp[1] = -1;
-	take_grant(&app[1]);
+	grant(i);
+	assert_int_equal(stream_switched(app[i].st, 5), 0);
 }
 
 static inline bool running(void *arg)
 {
 	return app[0].st && app[1].st && stream_state(app[0].st) == STREAM_RUNNING && stream_state(app[1].st) == STREAM_RUNNING;
-}
-
-/* Both ends up over RDMAP. */
-static inline void remote_pair(void)
-{
-	offer();
-	stream_commit(app[0].st, 5);
-	claim_as_server();
-	stream_claimed(app[0].st);
-	run_until(running, NULL);
-}
-
-/* The client's stream held, the server a plain socket: tcp[1]. */
-static inline void held(void)
-{
-	offer();
-	stream_commit(app[0].st, 5);
-}
-
-static bool quiet(void *arg)
-{
-	return !stream_count() && open_fds() == fds && !rnic_mr_count();
 }
 
 static void close_app(int i)
@@ -136,13 +183,21 @@ static void close_app(int i)
 	app[i].fd = -1;
 }
 
+static inline void remote_pair(void);
+
+static bool quiet(void *arg)
+{
+	return !stream_count() && !nsaid && open_fds() == fds && !rnic_mr_count();
+}
+
 static int setup(void **state)
 {
 	conf_default(&conf);
 	memset(app, 0, sizeof(app));
 	app[0].fd = app[1].fd = -1;
-	nwithdrawn = nheld = ngone = 0;
-	withdrawn_reason = 0;
+	ngone = nupgraded = 0;
+	say_delay = NULL;
+	upgrade_least_ms = 4;
 	fds = open_fds();
 	tcp_pair(tcp);
 	return 0;
@@ -167,7 +222,7 @@ static int teardown(void **state)
 static int group_setup(void **state)
 {
 	log_init(0, 1);
-	stream_cm = &cm_ops;
+	stream_ops = &ops;
 	return engine_init();
 }
 
@@ -187,7 +242,7 @@ static inline ssize_t app_recv(const struct app *a, void *buf, size_t len, int f
 
 	if (n > 0 || (n < 0 && errno != ECONNRESET))
 		return n;
-	if (!n && ((a->page->flags & IW_PAGE_LOCAL) || atomic_load(&e->close_state) == IW_CLOSE_FIN))
+	if (!n && (atomic_load(&a->page->end[1].hand) == IW_HAND_TAKEN || atomic_load(&e->close_state) == IW_CLOSE_FIN))
 		return 0;
 	errno = atomic_load(&e->close_state) == IW_CLOSE_RESET ? (int)atomic_load(&e->close_errno) : ECONNRESET;
 	return -1;
@@ -319,7 +374,31 @@ static inline int next_octets(const struct app *a, void *buf, size_t len)
 	char b_[64]; \
 	assert_int_equal(next_octets(a, b_, sizeof(b_)), how); \
 } while (0)
+/* Waits until there is something, and compares it. */
+static inline void expect_text_at(int fd, const char *text, int line)
+{
+	char b[64] = { 0 };
+
+	run_until(readable, &fd);
+	if (recv(fd, b, sizeof(b), MSG_DONTWAIT) != (ssize_t)strlen(text) || strcmp(b, text))
+		fail_msg("line %d: \"%s\" instead of \"%s\"", line, b, text);
+}
+#define expect_text(fd, text) expect_text_at(fd, text, __LINE__)
 #define say(fd, text) assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text))
+
+/* Both ends up over RDMAP. An upgrade begins with an octet in hand: the first that arrives by it. */
+static inline void remote_pair(void)
+{
+	for (int i = 0; i < 2; i++) {
+		relayed(i);
+		stream_upgrade(app[i].st);
+	}
+	run_rounds(2);
+	say(app[0].fd, "!");
+	run_until(running, NULL);
+	expect_octets(&app[1], "!");
+	assert_int_equal(nupgraded, 2);
+}
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 

@@ -17,11 +17,11 @@ static struct {
 	bool open[ASKS];
 } z;
 
-static void ended(struct sess_ask *q, bool yes, enum iw_reason reason)
+static void ended(struct sess_ask *q, const struct iw_sm *m, enum iw_reason reason)
 {
 	size_t i = (size_t)(q - z.ask);
 
-	must(z.open[i] && reason <= IW_REASON_OTHER && (!yes || !reason));
+	must(z.open[i] && reason <= IW_REASON_OTHER && (m && m->yes ? !reason : reason));
 	z.open[i] = false;
 }
 
@@ -30,11 +30,12 @@ static struct iw_addr address(uint16_t port)
 	return (struct iw_addr){ .ip = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 }, .family = AF_INET, .port = port };
 }
 
-static void ask(struct input *in)
+/* The first one has the session dialled. */
+static void ask(struct input *in, bool first)
 {
 	uint8_t how = in8(in);
+	static const uint8_t types[] = { IW_SM_PROPOSE, IW_SM_HOLD, IW_SM_VOUCH, IW_SM_PROPOSE };
 	struct sess_ask *q = &z.ask[how % ASKS];
-	struct iw_addr dst = address(80);
 
 	if (z.open[how % ASKS]) {
 		sess_ask_cancel(q);
@@ -42,12 +43,10 @@ static void ask(struct input *in)
 		return;
 	}
 	memset(q, 0, sizeof(*q));
-	q->type = how & 0x80 ? IW_SM_CLAIM : IW_SM_LOOKUP;
-	q->a = address((uint16_t)(1 + how % 3));
-	q->b = address(7);
+	q->m = (struct iw_sm){ .type = types[how / 8 % 4], .a = address((uint16_t)(1 + how % 3)), .b = address(7), .nonce = how, .pos = how };
 	q->fn = ended;
 	z.open[how % ASKS] = true;
-	sess_ask(q, &dst, how & 0x40 ? 1 : 1000);
+	sess_ask(q, how & 0x80 && !first ? SESS_NO_DIAL : 1000);
 }
 
 /* ---- what the daemon says ---- */
@@ -110,7 +109,7 @@ static void reply(struct input *in)
 
 static void answer(struct input *in, uint8_t how)
 {
-	struct iw_sm m = { .type = IW_SM_ANSWER, .yes = !(how & 0x10) };
+	struct iw_sm m = { .type = IW_SM_ANSWER, .yes = !(how & 0x10), .pos = how, .crc = how };
 
 	hear();
 	if (z.answered == z.nseq && !(how & 0x40))
@@ -118,19 +117,14 @@ static void answer(struct input *in, uint8_t how)
 	m.seq = z.answered < z.nseq ? z.seq[z.answered++ % 64] : in8(in);
 	if (!m.yes)
 		m.reason = in8(in) % (IW_REASON_MAX + 2);
+	else if (how & 0x20)
+		m.flags = in8(in) & 3;
 	post_msg(&m);
 }
 
 static void notice(struct input *in, uint8_t how)
 {
-	struct iw_sm m = { .type = how & 0x10 ? IW_SM_CONFIRM : IW_SM_LISTENER, .seq = in8(in), .yes = how & 1, .a = address((uint16_t)(1 + how % 3)) };
-
-	m.b = address(7);
-	if (how & 0x40)
-		in_octets(in, m.a.ip, 16);
-	if (!m.yes)
-		m.reason = in8(in) % (IW_REASON_MAX + 2);
-	post_msg(&m);
+	post_msg(&(struct iw_sm){ .type = how & 0x10 ? IW_SM_ACK : IW_SM_GOODBYE, .seq = in8(in) });
 }
 
 static void step(struct input *in, uint8_t op)
@@ -143,7 +137,7 @@ static void step(struct input *in, uint8_t op)
 		notice(in, in8(in));
 		break;
 	case 3:
-		ask(in);
+		ask(in, false);
 		break;
 	case 4:
 		any_send(in);
@@ -182,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	z.peer = peer_get(address(80).ip, 0);	/* the daemon of 127.0.0.1 is the other one here */
 	must(z.peer && list_empty(&z.peer->out));
 	peer_set(z.peer, IW_PEER_UNKNOWN, 0, 0);
-	ask(&in);
+	ask(&in, true);
 	rounds(3);
 	other_new(accept4(z.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 	for (int i = 0; other.s >= 0 && i < 100 && !z.requested; i++) {

@@ -12,7 +12,7 @@
 
 static void sane(const struct conf *c)
 {
-	must(c->control_port && c->answer_timeout >= 1 && c->answer_timeout <= 1000 && c->claim_timeout >= 10 && c->claim_timeout <= 60000);
+	must(c->control_port && c->answer_timeout >= 1 && c->answer_timeout <= 1000);
 	must(c->negative_ttl >= 1 && c->negative_ttl <= 86400 && c->startup_timeout >= 100 && c->close_timeout >= 100);
 	must(c->ring_size >= 65536 && c->ring_size <= 64u << 20 && !(c->ring_size & (c->ring_size - 1)));
 	must(c->inline_max <= 32768 && c->srcavail_min <= 1u << 30 && c->max_memory <= UINT64_C(1) << 48);
@@ -59,6 +59,13 @@ static void one_key(const uint8_t *p, size_t n)
 	free(key);
 }
 
+static void sane_upgrade(const struct iw_upgrade *u)
+{
+	must(u->calls <= IW_UPGRADE_MAX || u->calls == IW_UPGRADE_NEVER);
+	must(u->octets <= IW_UPGRADE_MAX || u->octets == IW_UPGRADE_NEVER);
+	must((u->calls & u->octets) != IW_UPGRADE_NEVER && u->wait_ms <= IW_UPGRADE_WAIT_MAX);
+}
+
 static void policy(const uint8_t *p, size_t n)
 {
 	static const struct iw_addr addr[] = {
@@ -73,6 +80,9 @@ static void policy(const uint8_t *p, size_t n)
 	memset(err, 'x', sizeof(err));
 	must(!iw_policy_parse(&pol, text, n, "f", err, sizeof(err)) || memchr(err, 0, sizeof(err)));
 	must(pol.n <= IW_POLICY_RULES);
+	sane_upgrade(&pol.upgrade);
+	for (unsigned int i = 0; i < pol.n; i++)
+		sane_upgrade(&pol.rule[i].upgrade);
 	for (unsigned int i = 0; i < pol.n; i++)
 		must(pol.rule[i].nports <= IW_POLICY_PORTS && pol.rule[i].prefix <= 128 && memchr(pol.rule[i].program, 0, IW_POLICY_PROGRAM));
 	for (unsigned int i = 0; i < 4; i++) {

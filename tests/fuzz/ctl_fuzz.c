@@ -152,18 +152,69 @@ static void raw_message(struct input *in, struct lib *l)
 		ctl_tell(l->s, m, n, NULL, 0);
 }
 
-static void connection(struct input *in, struct lib *l, enum iw_ctl_type type)
+static void names(int fd, struct iw_ctl_propose *m)
+{
+	struct sockaddr_in sa;
+	socklen_t len = sizeof(sa);
+
+	getsockopt(fd, SOL_SOCKET, SO_COOKIE, &m->cookie, &(socklen_t){ sizeof(m->cookie) });
+	getsockopt(fd, SOL_SOCKET, 71 /* SO_NETNS_COOKIE */, &m->netns, &(socklen_t){ sizeof(m->netns) });
+	if (!getsockname(fd, (void *)&sa, &len))
+		iw_addr_from_sockaddr(&m->local, (void *)&sa, len);
+	len = sizeof(sa);
+	if (!getpeername(fd, (void *)&sa, &len))
+		iw_addr_from_sockaddr(&m->peer, (void *)&sa, len);
+}
+
+/* conn_id and slot of an end: what is proposed of it is asked for again by SWITCH. */
+static uint64_t name_of(unsigned int pair, unsigned int end)
+{
+	return 1 + pair * 2 + end;
+}
+
+static void propose(struct input *in, struct lib *l)
+{
+	struct iw_ctl_propose m;
+	uint8_t how = in8(in);
+	unsigned int pair = how % PAIRS, end = how / 4 % 2;
+
+	iw_ctl_init(&m, IW_CTL_PROPOSE, 0);
+	m.conn_id = name_of(pair, end);
+	m.slot = (uint32_t)m.conn_id;
+	m.flags = end ? 0 : IW_CONN_CLIENT;
+	m.fd = 7;
+	names(pair_end(pair, end), &m);
+	if (how & 0x80)
+		m.cookie += in8(in);
+	if (how & 0x40)
+		m.slot = (uint32_t)in16(in) * 4;
+	tell(l, &m, sizeof(m), -1);
+	rounds(1 + how / 32 % 2);
+}
+
+static void switches(struct input *in, struct lib *l)
+{
+	struct iw_ctl_id m;
+	uint8_t how = in8(in);
+	unsigned int pair = how % PAIRS, end = how / 4 % 2;
+
+	iw_ctl_init(&m, IW_CTL_SWITCH, 0);
+	m.id = name_of(pair, end);
+	tell(l, &m, sizeof(m), pair_end(how & 0x80 ? in8(in) % PAIRS : pair, end));
+	rounds(1 + how / 64);
+	hear();
+}
+
+static void plain(struct input *in, struct lib *l)
 {
 	struct iw_ctl_conn m;
 	uint8_t how = in8(in);
 
-	iw_ctl_init(&m, type, 0);
-	m.conn_id = how;
-	m.flags = type == IW_CTL_OFFER ? IW_CONN_CLIENT | (how & 1 ? IW_CONN_ESTABLISHED : 0) : 0;
-	m.fd = 7;
-	tell(l, &m, sizeof(m), pair_end(how / 2 % PAIRS, type == IW_CTL_CLAIM));
-	rounds(1 + how / 64);
-	hear();
+	iw_ctl_init(&m, IW_CTL_PLAIN, 0);
+	m.conn_id = name_of(how % PAIRS, how / 4 % 2);
+	m.reason = 1 + how / 16;
+	m.flags = how & 8 ? IW_CONN_FOR_NOW : 0;
+	tell(l, &m, sizeof(m), -1);
 }
 
 static void by_id(struct input *in, struct lib *l, enum iw_ctl_type type)
@@ -239,19 +290,19 @@ static void step(struct input *in, uint8_t op)
 		shut(&l->s);
 		break;
 	case 6:
-		fd_message(l, IW_CTL_LISTEN, z.listener);
+		plain(in, l);
 		break;
 	case 7:
-		connection(in, l, IW_CTL_OFFER);
+		propose(in, l);
 		break;
 	case 8:
-		connection(in, l, IW_CTL_CLAIM);
+		switches(in, l);
 		break;
 	case 9:
-		by_id(in, l, in8(in) & 1 ? IW_CTL_COMMIT : IW_CTL_ABANDON);
+		by_id(in, l, in8(in) & 1 ? IW_CTL_SWITCHED : IW_CTL_ABANDON);
 		break;
 	case 10:
-		by_id(in, l, in8(in) & 1 ? IW_CTL_CLOSED : IW_CTL_UNLISTEN);
+		by_id(in, l, in8(in) & 1 ? IW_CTL_CLOSED : IW_CTL_BACK);
 		break;
 	case 11:
 		fd_message(l, IW_CTL_OPEN, z.carrier[in8(in) % STREAMS]);

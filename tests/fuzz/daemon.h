@@ -99,7 +99,6 @@ static inline void daemon_once(void)
 	engine_once();
 	conf_default(&conf);
 	conf.answer_timeout = 2;
-	conf.claim_timeout = 10;
 	conf.startup_timeout = conf.close_timeout = 100;
 	conf.accept_high_port = true;
 	conf.max_streams = 64;
@@ -108,6 +107,7 @@ static inline void daemon_once(void)
 	must(mkdtemp(conf.rundir));
 	atexit(daemon_clean);
 	__sanitizer_set_death_callback(daemon_clean);
+	match_start();
 	must(!peers_start() && !session_start() && !ctl_start());
 	rounds(3);
 }

@@ -26,7 +26,6 @@ static void private_data(const uint8_t *p, size_t n)
 	struct iw_rs_pd rs, rs2;
 
 	iw_sm_reject_decode(p, n);
-	iw_rs_reject_decode(p, n);
 	if (!iw_sm_pd_decode(&sm, p, n)) {
 		iw_sm_pd_encode(&sm, out);
 		must(!iw_sm_pd_decode(&sm2, out, IW_SM_PD_LEN) && !memcmp(&sm, &sm2, sizeof(sm)));

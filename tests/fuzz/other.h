@@ -109,7 +109,7 @@ static inline void hear_all(size_t (*take)(const uint8_t *p, size_t n))
 static inline struct iw_mpa_frame startup(struct input *in, uint8_t how)
 {
 	struct iw_mpa_frame f = { .rev = 2, .crc = 1, .enhanced = 1, .p2p = 1, .rtr_write = 1, .ird = 1, .ord = 1, .pd_len = IW_SM_PD_LEN };
-	struct iw_sm_pd pd = { .ver_lo = 1, .ver_hi = 1, .bufs = 128, .buf_size = 256, .generation = GENERATION };
+	struct iw_sm_pd pd = { .ver_lo = IW_SM_VERSION, .ver_hi = IW_SM_VERSION, .bufs = 128, .buf_size = 256, .generation = GENERATION };
 
 	if (how & 0x80) {
 		pd.bufs = (uint16_t)in16(in);

@@ -22,7 +22,7 @@ def mpa():
     for name, v in vectors():
         if name.startswith("mpa."):
             yield bytes([v[9] == 0x70]) + v
-    yield b"\0" + b"RSTM" + bytes.fromhex("01010007a1a1a1a1000000000000100000010000000800400008") + bytes(40)
+    yield b"\0" + b"RSTM" + bytes.fromhex("01010007a1a1a1a1000000000000100000010000000800400008") + bytes(48)
     yield b"\0" + b"IWCM" + struct.pack(">BBHHHQ", 1, 1, 128, 256, 0, 1)
 
 
@@ -73,6 +73,7 @@ def conf():
     yield b"\0" + open(top + "/conf/iwarpd.conf", "rb").read()
     yield b"\2" + open(top + "/conf/iwsock.conf", "rb").read()
     yield b"\2iwarp connect nginx* 10.0.0.0/8:80,8000-8080\ntcp both * [2001:db8::]/32\niwarp listen /usr/* *:*\n"
+    yield b"\2upgrade_after 32 calls 128K\niwarp both * *:1 upgrade_after 0 upgrade_wait 50\nupgrade_wait 10000\n"
     for line in ("control_port=874", "ring_size=1M", "max_memory=4G", "allow=192.0.2.0/24 2001:db8::/32", "log_level=debug", "crc=off",
                  "run_dir=/run/x", "max_ird=16", "answer_timeout=20"):
         yield b"\1" + line.encode()
@@ -105,18 +106,40 @@ def libraries():
     """Programs of ctl_fuzz's steps: of each kind, and those that lead to a stream between two programs of the host."""
     yield from programs(16)
     go = b"\x0f\x03"
-    listen, offer, commit = b"\x06" + go, b"\x07\xc1" + go, b"\x09\x01\x00" + go
+    client, server = b"\x07\x00" + go, b"\x07\x04" + go
     use = (b"\x0d\x01\x05\x05\x05\x0c\x03\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0d\x03\x01\x01\x01\x0b\x00\x0c\x01\x01\x09\x0e\x01" +
            go * 3 + b"\x0e\x03" + go)
-    for claim in (b"\x08\xc0" + go, b"\x18\xc0" + go):
-        hello = b"\x10" + go if claim[0] > 16 else b""
-        for order in (offer + commit + claim, offer + claim + commit, claim + offer + commit):
-            yield hello + listen + order + go * 2
-            yield hello + listen + order + go * 2 + use
+
+    def switch(end, k, how=b"\x01"):
+        """SWITCH of that end, and SWITCHED (or ABANDON) of the k-th stream."""
+        return b"\x08" + bytes([end * 4 | 0x40]) + go + b"\x09" + how + bytes([k]) + go
+
+    for proposed in (client + server, server + client):
+        yield proposed + switch(1, 0, b"\x00")
+        yield proposed + switch(1, 0) + b"\x0d\x09\x05\x05" + b"\x0a\x00\x00" + go
+        yield proposed + switch(1, 0) + b"\x06\x11" + go + switch(0, 1)
+        yield proposed + switch(1, 0) + switch(0, 1) + use
+        yield proposed + switch(1, 0) + use + switch(0, 1) + use
+    # two programs
+    hello = b"\x10" + go
+    yield hello + b"\x17\x00" + server + switch(1, 0) + b"\x18\x40" + go + b"\x19\x01\x01" + use
+
+
+def sessions():
+    """Programs of session_fuzz's steps: of each kind, and those that lead to a stream, its end, and its upgrade."""
+    yield from programs(8)
+    wait = b"\x87\x03"
+    between = b"\x04\x01"     # from the far end of the connection to the listener
+    ask, hold = b"\x80\x00\x07" + between, b"\x80\x01\x08" + between
+    propose, switch, switched, back = b"\x04\x05", b"\x04\x00", b"\x04\x01", b"\x04\x03"
+    for more in (ask + b"\x00", hold + b"\x01\x00\x00\x00\x01\x05", hold + b"\x01\x00\x00\x00\x01\x00", back, b"\x04\x04", b"\x05\x00",
+                 ask + b"\x01\x00\x03\x00\x00\x00"):
+        yield b"\x00\x00" + b"\x05\x01" + propose + ask + b"\x01\x00\x02\x00\x00\x00" + wait + switch + switched + wait + more + wait
+        yield b"\x00\x00" + b"\x05\x01" + propose + ask + b"\x01\x00\x03\x00\x00\x00" + wait + switch + more + switched + more + wait
 
 
 def answers():
-    """A question; then an answer to HELLO and what may follow: answers, notices of listeners, confirmations, more questions, any octets."""
+    """A question; then an answer to HELLO and what may follow: answers, a notice, more questions, any octets."""
     hello = b"\x00\x00\x80"
     for more in (b"\x80", b"\x90\x05", b"\x82\x01\x01", b"\x82\x00\x02\x07", b"\x82\x11\x03", b"\x82\x10\x03\x02", b"\x83\x81\x80",
                  b"\x83\x41\x80", b"\x83\xc1\x87\x00\x80", b"\x86\x00", b"\xc0\x09",
@@ -129,7 +152,7 @@ def answers():
 
 
 MAKERS = {"mpa_fuzz": mpa, "fpdu_fuzz": fpdu, "rs_fuzz": words, "ctlword_fuzz": words, "conf_fuzz": conf, "conn_fuzz": conn,
-          "ctl_fuzz": libraries, "session_fuzz": lambda: programs(8), "ask_fuzz": answers}
+          "ctl_fuzz": libraries, "session_fuzz": sessions, "ask_fuzz": answers}
 
 if sys.argv[1] == "--max-len":
     print(MAX_LEN.get(sys.argv[2], 4096))

@@ -3,11 +3,13 @@
  * libFuzzer: messages between daemons. First the codec by itself, both directions; then a hostile daemon that dials a live one: MPA, HELLO
  * and questions as they should be, or as the input says. Every answer must be well-formed, and the session must end without a trace.
  */
+#include "daemon/session/sess.h"
 #include "other.h"
 
 static struct {
-	int lib, listener;
-	uint16_t port, own;
+	int lib, listener, c, s, carrier;
+	uint64_t stream;
+	uint16_t port, own, far;	/* of the listener, of the session, of the connection to the listener */
 	bool replied, rejected;
 	unsigned int answers;
 } z;
@@ -90,7 +92,7 @@ static struct iw_addr address(struct input *in)
 	struct iw_addr a = { .ip = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 }, .family = AF_INET };
 	uint8_t how = in8(in);
 
-	a.port = how & 1 ? z.port : how & 2 ? z.own : (uint16_t)in16(in);
+	a.port = how & 1 ? z.port : how & 2 ? z.own : how & 4 ? z.far : (uint16_t)in16(in);
 	if (how & 0x80)
 		a.ip[15] = in8(in);
 	if (how & 0x40)
@@ -100,7 +102,7 @@ static struct iw_addr address(struct input *in)
 
 static void question(struct input *in)
 {
-	static const uint8_t types[] = { IW_SM_LOOKUP, IW_SM_CLAIM, IW_SM_PING, IW_SM_HELLO, IW_SM_ACK, IW_SM_ANSWER, IW_SM_LISTENER, IW_SM_CONFIRM };
+	static const uint8_t types[] = { IW_SM_PROPOSE, IW_SM_HOLD, IW_SM_PING, IW_SM_HELLO, IW_SM_ACK, IW_SM_ANSWER, IW_SM_GOODBYE, IW_SM_VOUCH };
 	struct iw_sm m = { .type = types[in8(in) % 8], .seq = in8(in) };
 
 	m.a = address(in);
@@ -108,25 +110,89 @@ static void question(struct input *in)
 	m.generation = GENERATION;
 	if (in8(in) == 1) {
 		m.yes = in8(in) & 1;
+		m.flags = in8(in) & 3;
 		m.reason = in8(in) & 63;
+		m.nonce = in8(in) & 3;
+		m.pos = in8(in);
 	}
 	post_msg(&m);
 }
 
+/* As if the daemon of that address, which here is the one under test, had said that this session is its own. */
+static void vouched(void)
+{
+	static const uint8_t ip[16] = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 };
+	struct peer *p = peer_find(ip);
+
+	if (!p)
+		return;
+	list_each(n, nxt, &p->in) {
+		struct sess *s = list_entry(n, struct sess, node);
+
+		if (s->state == SESS_DEAD)
+			continue;
+		s->vouched = true;
+		list_del(&s->strangers);
+	}
+}
+
+static void heard(const uint8_t *buf, int fds[2])
+{
+	struct iw_ctl_stream m;
+
+	memcpy(&m, buf, sizeof(m.h));
+	if (m.h.type != IW_CTL_STREAM)
+		return;
+	memcpy(&m, buf, sizeof(m));
+	if (m.result || z.carrier >= 0)
+		return;
+	z.stream = m.stream_id;
+	z.carrier = fds[0];
+	fds[0] = -1;
+}
+
+static struct iw_ctl_propose proposal(uint8_t how)
+{
+	struct sockaddr_in sa;
+	socklen_t len = sizeof(sa);
+	struct iw_ctl_propose m;
+
+	iw_ctl_init(&m, IW_CTL_PROPOSE, 1);
+	m.conn_id = 1 + how % 2;
+	getsockopt(z.s, SOL_SOCKET, SO_COOKIE, &m.cookie, &(socklen_t){ sizeof(m.cookie) });
+	getsockopt(z.s, SOL_SOCKET, 71 /* SO_NETNS_COOKIE */, &m.netns, &(socklen_t){ sizeof(m.netns) });
+	getsockname(z.s, (void *)&sa, &len);
+	iw_addr_from_sockaddr(&m.local, (void *)&sa, len);
+	getpeername(z.s, (void *)&sa, &len);
+	iw_addr_from_sockaddr(&m.peer, (void *)&sa, len);
+	m.flags = how & 4 ? IW_CONN_CLIENT : 0;
+	return m;
+}
+
+/* A program here proposes its end of a connection between the two addresses, and switches it when it may. */
 static void library(struct input *in)
 {
-	struct iw_ctl_fdmsg m;
-	uint8_t buf[IW_CTL_MAX];
+	static const enum iw_ctl_type types[] = { IW_CTL_SWITCH, IW_CTL_SWITCHED, IW_CTL_ABANDON, IW_CTL_BACK, IW_CTL_CLOSED };
+	struct iw_ctl_propose p;
+	struct iw_ctl_id m;
+	uint8_t buf[IW_CTL_MAX], how = in8(in), k = how % 6;
 	int fds[2];
 
-	(void)in;
-	iw_ctl_init(&m, IW_CTL_LISTEN, 1);
-	ctl_tell(z.lib, &m, sizeof(m), &z.listener, 1);
+	if (k == 5) {
+		p = proposal(how / 6);
+		ctl_tell(z.lib, &p, sizeof(p), NULL, 0);
+	} else {
+		iw_ctl_init(&m, types[k], 1);
+		m.id = types[k] == IW_CTL_SWITCH || types[k] == IW_CTL_CLOSED ? 1u + how / 6 % 2 : z.stream;
+		ctl_tell(z.lib, &m, sizeof(m), &z.s, types[k] == IW_CTL_SWITCH);
+	}
 	rounds(2);
-	while (ctl_hear(z.lib, buf, fds) >= 0)
+	while (ctl_hear(z.lib, buf, fds) >= 0) {
+		heard(buf, fds);
 		for (int i = 0; i < 2; i++)
 			if (fds[i] >= 0)
 				close(fds[i]);
+	}
 }
 
 static void step(struct input *in, uint8_t op)
@@ -147,6 +213,8 @@ static void step(struct input *in, uint8_t op)
 	case 5:
 		if (in8(in) == 0)
 			shutdown(other.s, SHUT_WR);
+		else
+			vouched();
 		break;
 	case 6:
 		say(in->p, in->n < 16 ? in->n : 16);
@@ -178,6 +246,11 @@ static void hello_library(void)
 	close(fds[1]);
 }
 
+static bool nothing_left(void)
+{
+	return no_sessions() && !stream_count();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
@@ -192,10 +265,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	daemon_once();
 	memset(&z, 0, sizeof(z));
 	z.listener = tcp_listen(&z.port);
+	z.c = tcp_connect(z.port);
+	z.s = accept4(z.listener, NULL, NULL, SOCK_CLOEXEC);
+	z.carrier = -1;
 	hello_library();
 	other_new(tcp_connect(conf.control_port));
 	must(!getsockname(other.s, (void *)&me, &len));
 	z.own = ntohs(me.sin_port);
+	len = sizeof(me);
+	must(!getsockname(z.c, (void *)&me, &len));
+	z.far = ntohs(me.sin_port);
 	rounds(2);
 	in8(&in);
 	request(&in);
@@ -206,7 +285,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(other.s);
 	close(z.lib);
 	close(z.listener);
-	until_quiet(no_sessions);
+	close(z.c);
+	close(z.s);
+	if (z.carrier >= 0)
+		close(z.carrier);
+	until_quiet(nothing_left);
 	must(!rnic_mr_count());
 	return 0;
 }

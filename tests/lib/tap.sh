@@ -43,7 +43,7 @@ now_ms() { local t=$EPOCHREALTIME; t=${t/[.,]/}; echo $((t / 1000)); }
 # until_true SECONDS cmd...: try again and again, 0 as soon as cmd succeeds. The seconds are those of a machine with nothing else to
 # do; nobody waits longer than it takes, so that a busy one gets six times as many before it is a failure.
 until_true() {
-	local end=$(($(now_ms) + $1 * 6000))
+	local end=$(($(now_ms) + $1 * ${IW_PATIENCE:-6000}))
 	shift
 	while ! "$@" >/dev/null 2>&1; do
 		[ "$(now_ms)" -lt $end ] || return 1
@@ -57,4 +57,18 @@ idle_less() {
 	local idle all
 	read -r idle all <<<"$(cpu_times)"
 	[ $(((idle - IDLE0) * 100)) -lt $(((all - TIMES0) * $1)) ]
+}
+
+# play cmd...: its lines "ok - name" and "not ok - name" become tests
+play() {
+	local line end=0
+	while IFS= read -r line; do
+		case $line in
+		"ok - "*) pass "${line#ok - }" ;;
+		"not ok - "*) fail "${line#not ok - }" ;;
+		"exit "*) end=${line#exit } ;;
+		*) echo "# ${line#\# }" ;;
+		esac
+	done < <("$@" 2>&1; echo "exit $?")
+	[ "$end" = 0 ] || fail "$*: ended with status $end"
 }

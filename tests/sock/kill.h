@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The kill_*.c programs: what an application sees when an iwarpd is killed. IW_TEST_KILL is the pid; not for plain TCP. */
+/* The kill_*.c programs: what an application sees when an iwarpd is killed, by the pid in IW_TEST_KILL; not for plain TCP. */
 #ifndef TESTS_SOCK_KILL_H
 #define TESTS_SOCK_KILL_H
 
 #include "sock.h"
+
+#include <sys/un.h>
 
 static unsigned long start_idle, start_all;
 
@@ -12,15 +14,62 @@ __attribute__((constructor)) static void kill_start(void)
 	t_cpu(&start_idle, &start_all);
 }
 
-/* Kill the daemon; the time at which it was done. Without one to kill the test is skipped. */
-static inline long kill_daemon(void)
+/* The pid of the daemon to kill. Without one the test is skipped. */
+static inline pid_t kill_whom(void)
 {
 	const char *p = getenv("IW_TEST_KILL");
 
 	if (!p || !*p)
 		exit(77);
-	ok(kill(atoi(p), SIGKILL));
+	return (pid_t)atoi(p);
+}
+
+/* Kill the daemon; the time at which it was done. */
+static inline long kill_daemon(void)
+{
+	ok(kill(kill_whom(), SIGKILL));
 	return t_ms();
+}
+
+/* Which stream's carrier it is, by its name, which the library hides; 0: it is a TCP socket. */
+static inline uint64_t kill_stream(int fd)
+{
+	struct sockaddr_un sa = { 0 };
+	socklen_t len = sizeof(sa);
+
+	ok(syscall(SYS_getsockname, fd, &sa, &len));
+	must(sa.sun_family != AF_UNIX || !strncmp(sa.sun_path + 1, "iwsock.", 7));
+	return sa.sun_family == AF_UNIX ? strtoull(sa.sun_path + 8, NULL, 16) : 0;
+}
+
+/*
+ * Requests and answers, until neither end is a TCP socket any more, which the kill of a daemon would be nothing to; joined: until both have one
+ * stream. With IW_TEST_KILL_RELAY of octets with which no upgrade of the wire begins.
+ */
+static inline void kill_ready_as(int fd, bool client, bool joined)
+{
+	const char *q = getenv("IW_TEST_KILL_RELAY") ? "M" : "q";
+	uint64_t mine, theirs;
+	long end = t_ms() + T_WAIT_MS;
+
+	kill_whom();
+	do {
+		for (int i = 0; i < 300; i++) {
+			if (client)
+				send_str(fd, q);
+			want_str(fd, q);
+			if (!client)
+				send_str(fd, q);
+		}
+		mine = kill_stream(fd);
+		t_put(&mine, sizeof(mine));
+		must(t_get(&theirs, sizeof(theirs)) == sizeof(theirs) && t_ms() < end);
+	} while (!mine || !theirs || (joined && mine != theirs));
+}
+
+static inline void kill_ready(int fd, bool client)
+{
+	kill_ready_as(fd, client, false);
 }
 
 /* Both ends meet and only then the client kills: returns the time. */

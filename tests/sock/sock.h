@@ -8,10 +8,9 @@
  *	IW_TEST_RUNDIR_SERVER, IW_TEST_RUNDIR_CLIENT	IWSOCK_RUNDIR of the role
  *	IW_TEST_PRELOAD_SERVER, IW_TEST_PRELOAD_CLIENT	LD_PRELOAD of the role
  *	IW_TEST_ADDR4, IW_TEST_ADDR6			address the server listens on
- *	IW_TEST_EXPECT					"accelerated" or "plain": checked on every connection
+ *	IW_TEST_CONF_SERVER, IW_TEST_CONF_CLIENT	IWSOCK_CONF of the role; without it what it is
  *	IW_TEST_BLACKHOLE				IPv4 address that nobody answers for
- *	IW_TEST_RAW_ACCEPT				the server accepts behind the library's back, so nobody claims
- *	IW_TEST_KILL					pid of the daemon to be killed (kill_*.c)
+ *	IW_TEST_KILL, IW_TEST_KILL_RELAY		see kill.h (kill_*.c)
  *	IW_TEST_HELPER					directory of the static helper programs
  */
 #ifndef TESTS_SOCK_H
@@ -234,16 +233,6 @@ static inline void t_readable(int fd, int n)
 
 /* ---- connections ---- */
 
-/* As accept4(), but not seen by the library when IW_TEST_RAW_ACCEPT says so: a server that inherited its listener. */
-static inline int t_accept4(int fd, struct sockaddr *a, socklen_t *l, int flags)
-{
-	if (getenv("IW_TEST_RAW_ACCEPT"))
-		return (int)syscall(SYS_accept4, fd, a, l, flags);
-	return flags ? accept4(fd, a, l, flags) : accept(fd, a, l);
-}
-#define accept(fd, a, l) t_accept4(fd, a, l, 0)
-#define accept4(fd, a, l, flags) t_accept4(fd, a, l, flags)
-
 static inline int t_domain(int fd)
 {
 	int v = -1;
@@ -253,18 +242,12 @@ static inline int t_domain(int fd)
 	return v;
 }
 
-/* Is this connection on the transport that the runner expects? A silent fall back would make everything pass. */
-static inline void expect_transport(int fd)
+/* Every connection begins as the kernel's own. Whether it was upgraded later the runner asks the daemons. */
+static inline void t_begins(int fd)
 {
-	const char *e = getenv("IW_TEST_EXPECT");
 	int d = t_domain(fd);
 
-	if (!e || !*e)
-		return;
-	if (!strcmp(e, "accelerated") && d != AF_UNIX)
-		t_fail("sock.h", __LINE__, "the connection was not accelerated");
-	if (!strcmp(e, "plain") && d != AF_INET && d != AF_INET6)
-		t_fail("sock.h", __LINE__, "the connection is not plain TCP");
+	must(d == AF_INET || d == AF_INET6);
 }
 
 static inline socklen_t t_salen(const struct sockaddr_storage *ss)
@@ -341,7 +324,7 @@ static inline int t_accept(int lfd)
 {
 	int fd = (int)ok(accept(lfd, NULL, NULL));
 
-	expect_transport(fd);
+	t_begins(fd);
 	return fd;
 }
 
@@ -350,7 +333,7 @@ static inline int t_connect_to(const struct sockaddr_storage *ss)
 	int fd = (int)ok(socket(ss->ss_family, SOCK_STREAM, 0));
 
 	ok(connect(fd, (const void *)ss, t_salen(ss)));
-	expect_transport(fd);
+	t_begins(fd);
 	return fd;
 }
 
@@ -524,6 +507,8 @@ __attribute__((noreturn)) static inline void t_exec_role(const char *self, const
 		close(fd);
 	}
 	t_setenv_role("IWSOCK_RUNDIR", "IW_TEST_RUNDIR", role);
+	if (getenv("IW_TEST_CONF_SERVER"))
+		t_setenv_role("IWSOCK_CONF", "IW_TEST_CONF", role);
 	ok(dup2(chan, T_CHAN));
 	ok(dup2(out, 1));
 	for (fd = 3; fd < 64; fd++)

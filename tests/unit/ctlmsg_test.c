@@ -23,25 +23,22 @@ static const struct {
 	unsigned int nfds;
 } all[] = {
 	{ IW_CTL_HELLO, "HELLO", sizeof(struct iw_ctl_hello), 1, 0 },
-	{ IW_CTL_PREPARE, "PREPARE", sizeof(struct iw_ctl_prepare), 1, 0 },
-	{ IW_CTL_OFFER, "OFFER", sizeof(struct iw_ctl_conn), 1, 1 },
-	{ IW_CTL_COMMIT, "COMMIT", sizeof(struct iw_ctl_id), 1, 0 },
+	{ IW_CTL_PROPOSE, "PROPOSE", sizeof(struct iw_ctl_propose), 1, 0 },
+	{ IW_CTL_SWITCH, "SWITCH", sizeof(struct iw_ctl_id), 1, 1 },
+	{ IW_CTL_SWITCHED, "SWITCHED", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_ABANDON, "ABANDON", sizeof(struct iw_ctl_id), 1, 0 },
-	{ IW_CTL_LISTEN, "LISTEN", sizeof(struct iw_ctl_fdmsg), 1, 1 },
-	{ IW_CTL_UNLISTEN, "UNLISTEN", sizeof(struct iw_ctl_id), 1, 0 },
-	{ IW_CTL_CLAIM, "CLAIM", sizeof(struct iw_ctl_conn), 1, 1 },
+	{ IW_CTL_BACK, "BACK", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_PLAIN, "PLAIN", sizeof(struct iw_ctl_conn), 1, 0 },
 	{ IW_CTL_CLOSED, "CLOSED", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_OPEN, "OPEN", sizeof(struct iw_ctl_fdmsg), 1, 1 },
 	{ IW_CTL_GETSOCKOPT, "GETSOCKOPT", sizeof(struct iw_ctl_opt), 1, 0 },
 	{ IW_CTL_SETSOCKOPT, "SETSOCKOPT", sizeof(struct iw_ctl_opt), 1, 0 },
 	{ IW_CTL_SYNC, "SYNC", sizeof(struct iw_ctl_hdr), 1, 0 },
-	{ IW_CTL_INTENT, "INTENT", sizeof(struct iw_ctl_id), 1, 0 },
-	{ IW_CTL_INTENT_END, "INTENT_END", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_HELLO_ACK, "HELLO_ACK", sizeof(struct iw_ctl_hello_ack), 0, 2 },
 	{ IW_CTL_ACK, "ACK", sizeof(struct iw_ctl_ack), 0, 0 },
 	{ IW_CTL_STREAM, "STREAM", sizeof(struct iw_ctl_stream), 0, 2 },
 	{ IW_CTL_OPT, "OPT", sizeof(struct iw_ctl_opt), 0, 0 },
+	{ IW_CTL_TCP, "TCP", sizeof(struct iw_ctl_tcp), 0, 1 },
 };
 #define N_ALL (sizeof(all) / sizeof(all[0]))
 
@@ -49,11 +46,12 @@ union msg {
 	struct iw_ctl_hdr h;
 	struct iw_ctl_hello hello;
 	struct iw_ctl_hello_ack hello_ack;
-	struct iw_ctl_prepare prepare;
+	struct iw_ctl_propose propose;
 	struct iw_ctl_conn conn;
 	struct iw_ctl_id id;
 	struct iw_ctl_ack ack;
 	struct iw_ctl_stream stream;
+	struct iw_ctl_tcp tcp;
 	struct iw_ctl_opt opt;
 	uint8_t octets[IW_CTL_MAX + 64];
 };
@@ -65,9 +63,12 @@ static void good(union msg *m, enum iw_ctl_type type)
 {
 	memset(m, 0xaa, sizeof(*m));
 	iw_ctl_init(m, type, 42);
-	if (type == IW_CTL_PREPARE)
-		m->prepare.dst = v4;
+	if (type == IW_CTL_PROPOSE) {
+		m->propose.conn_id = 1;
+		m->propose.local = m->propose.peer = v4;
+	}
 	if (type == IW_CTL_PLAIN) {
+		m->conn.conn_id = 1;
 		m->conn.local = m->conn.peer = v4;
 		m->conn.reason = IW_REASON_POLICY;
 	}
@@ -181,18 +182,24 @@ static void test_fields(void **state)
 {
 	expect(IW_CTL_HELLO, 0, memset(m.hello.program, 'x', 63));
 	expect(IW_CTL_HELLO, -EPROTO, memset(m.hello.program, 'x', 64));
-	expect(IW_CTL_PREPARE, 0, m.prepare.dst.family = AF_INET6);
-	expect(IW_CTL_PREPARE, -EPROTO, m.prepare.dst.family = AF_UNIX);
-	expect(IW_CTL_PREPARE, -EPROTO, memset(&m.prepare.dst, 0, sizeof(v4)));
-	expect(IW_CTL_PREPARE, -EPROTO, m.prepare.dst.ip[11] = 0);
-	for (int k = 0; k < 3; k++) {
-		enum iw_ctl_type t = (const enum iw_ctl_type[]){ IW_CTL_OFFER, IW_CTL_CLAIM, IW_CTL_PLAIN }[k];
-
-		expect(t, 0, m.conn.flags = 3);
-		expect(t, -EPROTO, m.conn.flags = 4);
-		expect(t, -EPROTO, m.conn.flags = 0x80000000);
-	}
-	expect(IW_CTL_OFFER, -EPROTO, m.conn.reason = 1);
+	expect(IW_CTL_PROPOSE, 0, m.propose.peer.family = AF_INET6);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.peer.family = AF_UNIX);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.local.family = AF_UNIX);
+	expect(IW_CTL_PROPOSE, -EPROTO, memset(&m.propose.peer, 0, sizeof(v4)));
+	expect(IW_CTL_PROPOSE, -EPROTO, memset(&m.propose.local, 0, sizeof(v4)));
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.peer.ip[11] = 0);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.conn_id = 0);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.local.port = 0);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.peer.port = 0);
+	expect(IW_CTL_PROPOSE, 0, m.propose.slot = IW_GO_SLOTS - 1);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.slot = IW_GO_SLOTS);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.slot = UINT32_MAX);
+	expect(IW_CTL_PROPOSE, 0, m.propose.flags = IW_CONN_CLIENT);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.flags = IW_CONN_FOR_NOW);
+	expect(IW_CTL_PLAIN, 0, m.conn.flags = 3);
+	expect(IW_CTL_PLAIN, -EPROTO, m.conn.flags = 4);
+	expect(IW_CTL_PLAIN, -EPROTO, m.conn.flags = 0x80000000);
+	expect(IW_CTL_PLAIN, -EPROTO, m.conn.conn_id = 0);
 	expect(IW_CTL_PLAIN, -EPROTO, m.conn.reason = IW_REASON_ACCELERATED);
 	expect(IW_CTL_PLAIN, 0, m.conn.reason = IW_REASON_MAX);	/* of a newer iwsock */
 	expect(IW_CTL_PLAIN, 0, m.conn.reason = IW_REASON_OTHER);
@@ -249,6 +256,13 @@ static void test_refusals(void **state)
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.stream), 0, 0), 0);
 	m.stream.reason = IW_REASON_OTHER + 1;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.stream), 0, 0), -EPROTO);
+	good(&m, IW_CTL_TCP);
+	m.tcp.result = 1;
+	m.tcp.reason = IW_REASON_BUSY;
+	assert_int_equal(iw_ctl_check(&m, sizeof(m.tcp), 0, 0), 0);
+	assert_int_equal(iw_ctl_check(&m, sizeof(m.tcp), 1, 0), -EPROTO);
+	m.tcp.reason = IW_REASON_OTHER + 1;
+	assert_int_equal(iw_ctl_check(&m, sizeof(m.tcp), 0, 0), -EPROTO);
 	good(&m, IW_CTL_HELLO_ACK);
 	m.hello_ack.result = IW_REASON_VERSION;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.hello_ack), 0, 0), 0);
@@ -284,6 +298,8 @@ static void test_random(void **state)
 			assert_true(strnlen(m.hello.program, 64) < 64);
 		if (all[i].size == sizeof(struct iw_ctl_opt))
 			assert_true(m.opt.optlen <= IW_CTL_OPTMAX && m.opt.end <= 1);
+		if (all[i].type == IW_CTL_PROPOSE)
+			assert_true(m.propose.conn_id && m.propose.slot < IW_GO_SLOTS);
 		if (all[i].type == IW_CTL_PLAIN)
 			assert_true(m.conn.reason && m.conn.reason <= IW_REASON_OTHER);
 	}

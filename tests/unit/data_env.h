@@ -129,7 +129,7 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 
 /* ---- the core, as far as the data path needs it ---- */
 
-_Atomic uint32_t iw_fdtab[IW_FD_MAX], iw_connecting, iw_streams, iw_listeners_pending;
+_Atomic uint32_t iw_fdtab[IW_FD_MAX], iw_streams, iw_movable, iw_gates;
 struct iw_real iw_real;
 
 struct iw_stream *_Atomic iw_stream_chunks[IW_STREAMS_CHUNKS];
@@ -168,21 +168,12 @@ void iw_fd_forget(int fd)
 {
 }
 
-void iw_listeners_look(void)
-{
-}
-
 void iw_rights_leaving(const struct msghdr *m)
 {
 }
 
 void iw_rights_left(const struct msghdr *m)
 {
-}
-
-bool iw_daemon_up(void)
-{
-	return false;
 }
 
 void iw_epoll_room(int fd)
@@ -211,32 +202,51 @@ void iw_epoll_look_again(int fd)
 {
 }
 
-enum iw_fd_kind iw_connecting_settle(int fd)
-{
-	return iw_fd_kind(fd);
-}
+/* Nobody switches anything here, and nobody is looked for. */
+struct iw_candidate *_Atomic iw_candidates;
+static struct iw_slot slot;
+__thread struct iw_slot *iw_slot = &slot;
 
-enum iw_fd_kind iw_connecting_settle_seen(int fd)
-{
-	return iw_connecting_settle(fd);
-}
-
-int iw_connecting_data(int fd, int flags)
-{
-	return iw_fd_kind(fd);
-}
-
-enum iw_fd_kind iw_connecting_wait_begin(int fd)
-{
-	return iw_fd_kind(fd);
-}
-
-void iw_connecting_wait_end(int fd)
+void iw_call_begin_nested(int fd, uint32_t n, const void *v0, const void *v1, const void *v2, uintptr_t sp)
 {
 }
 
-void iw_tcp_plain(int fd, enum iw_reason reason)
+void iw_call_end_nested(uintptr_t sp)
 {
+}
+
+void iw_turn_exec(const struct iw_turn *t, int fd, bool cloexec)
+{
+}
+
+bool iw_switch_urgent(int fd, struct iw_stream *s)
+{
+	return false;
+}
+
+int iw_turn_slow(struct iw_turn *t, int fd, enum iw_turn_how how)
+{
+	iw_call_end();
+	return 0;
+}
+
+void iw_turn_after(int fd, struct iw_candidate *c)
+{
+}
+
+int iw_turn_gated_poll(const struct pollfd *v, nfds_t n)
+{
+	return -1;
+}
+
+int iw_turn_gated_select(int n, const fd_set *r, const fd_set *w, const fd_set *e)
+{
+	return -1;
+}
+
+uint32_t iw_gate_wait(int fd)
+{
+	return iw_word(fd);
 }
 
 void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
@@ -246,7 +256,7 @@ void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
 }
 
 /* The daemon: options of the stream's TCP socket, those of its list. */
-int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t size, int fds[2])
+int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t size, int fds[2], uint64_t gen)
 {
 	struct iw_ctl_opt *m = msg, *r = reply;
 	int fd = tcp_of[m->stream_id - 1];
@@ -308,12 +318,13 @@ static void make_stream(int fd, unsigned int i, uint16_t flags, unsigned int end
 	s->stream_id = i + 1;
 	s->page = page;
 	atomic_store(&s->path, &iw_carrier);
-	page->flags = flags;
+	atomic_store(&page->end[1].hand, flags & IW_PAGE_LOCAL ? IW_HAND_TAKEN : IW_HAND_OFFERED);
 	addr_of(&s->local, tcp, false);
 	addr_of(&s->peer, tcp, true);
 	tcp_of[i] = tcp;
 	atomic_store(&iw_fdtab[fd], IW_FD_STREAM | i << 4);
 	atomic_fetch_add(&iw_streams, 1);
+	atomic_fetch_add(&iw_movable, 1);
 }
 
 static void pair_open(void)
@@ -336,7 +347,7 @@ static void pair_open(void)
 static void drop(int *fd)
 {
 	if (*fd >= 0 && atomic_exchange(&iw_fdtab[*fd], 0))
-		atomic_fetch_sub(&iw_streams, 1);
+		atomic_fetch_sub(&iw_streams, 1), atomic_fetch_sub(&iw_movable, 1);
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;

@@ -157,7 +157,7 @@ static void programs(void **state)
 static void refused(void **state)
 {
 	static const struct { const char *text, *says; } t[] = {
-		{ "udp both * *", "f.conf:1: a rule begins with 'iwarp' or 'tcp'" },
+		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after' or 'upgrade_wait'" },
 		{ "# ok\niwarp both * *\niwarp", "f.conf:3: missing: 'connect', 'listen' or 'both'" },
 		{ "iwarp both", "f.conf:1: missing: a program" },
 		{ "iwarp both *", "f.conf:1: missing: an address" },
@@ -178,6 +178,32 @@ static void refused(void **state)
 		{ "iwarp both * *:80;81", "f.conf:1: bad port list" },
 		{ "iwarp both * *:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "f.conf:1: too many ports" },
 		{ "iwarp both * 10.0.0.1/", "f.conf:1: bad prefix" },
+		{ "upgrade_after=0", "f.conf:1: a line begins with" },
+		{ "upgrade_after", "f.conf:1: bad upgrade_after" },
+		{ "\nupgrade_after # 0", "f.conf:2: bad upgrade_after" },
+		{ "upgrade_after = 0", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after calls", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after 12 calls 13 calls", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after 12K 13K", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after 12KB", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after 12T", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after 1073741825", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after 2G", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after 99999999999999999999 calls", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after never", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after 128K octets", "f.conf:1: what does this field say?" },
+		{ "upgrade_after 1 calls calls", "f.conf:1: what does this field say?" },
+		{ "upgrade_after 1 calls iwarp both * *", "f.conf:1: what does this field say?" },
+		{ "upgrade_after 0\nupgrade_after 0", "f.conf:2: upgrade_after is here for the second time" },
+		{ "upgrade_wait 0\niwarp both * * upgrade_wait 1 upgrade_wait 1", "f.conf:2: upgrade_wait is here for the second time" },
+		{ "upgrade_wait", "f.conf:1: bad upgrade_wait" },
+		{ "upgrade_wait 10001", "f.conf:1: bad upgrade_wait" },
+		{ "upgrade_wait 1s", "f.conf:1: bad upgrade_wait" },
+		{ "upgrade_wait -1", "f.conf:1: bad upgrade_wait" },
+		{ "iwarp both * * upgrade_after", "f.conf:1: bad upgrade_after" },
+		{ "iwarp both * * after 0", "f.conf:1: too many fields" },
+		{ "tcp both * * upgrade_after 0", "f.conf:1: a tcp rule upgrades nothing" },
+		{ "tcp both * *\ntcp both * * upgrade_wait 5", "f.conf:2: a tcp rule upgrades nothing" },
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
@@ -186,6 +212,10 @@ static void refused(void **state)
 			fail_msg("%s: \"%s\" instead of \"%s\"", t[i].text, err, t[i].says);
 	}
 	assert_int_equal(iw_policy_parse(&p, "iwarp\0both", 10, "f.conf", err, sizeof(err)), -EINVAL);
+	assert_int_equal(iw_policy_parse(&p, "upgrade_after 1 \0", 17, "f.conf", err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "NUL"));
+	assert_int_equal(iw_policy_parse(&p, "iwarp both * * upgrade_wait 1 \0", 31, "f.conf", err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "NUL"));
 	assert_int_equal(iw_policy_parse(&p, "x", 1, "f.conf", NULL, 0), -EINVAL);
 }
 
@@ -201,10 +231,68 @@ static void too_many(void **state)
 	assert_int_equal(p.n, IW_POLICY_RULES);
 }
 
+static void is_upgrade(const struct iw_upgrade *u, uint32_t calls, uint32_t octets, uint32_t wait)
+{
+	assert_int_equal(u->calls, calls);
+	assert_int_equal(u->octets, octets);
+	assert_int_equal(u->wait_ms, wait);
+}
+
+/* When a connection is proposed: forms of the limits, and whose they are. */
+static void upgrade(void **state)
+{
+	static const struct { const char *text; uint32_t calls, octets, wait; } t[] = {
+		{ "", IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS, 0 },
+		{ "upgrade_after 0", IW_UPGRADE_NEVER, 0, 0 },
+		{ "upgrade_after 0 calls", 0, IW_UPGRADE_NEVER, 0 },
+		{ "upgrade_after 32 calls 128K", 32, 128 << 10, 0 },
+		{ "upgrade_after 3m 1k calls", 1024, 3 << 20, 0 },
+		{ "\tupgrade_after\t1 calls#", 1, IW_UPGRADE_NEVER, 0 },
+		{ "upgrade_after 1G", IW_UPGRADE_NEVER, 1 << 30, 0 },
+		{ "upgrade_after 1073741824 1G calls\r\nupgrade_wait 10000", 1 << 30, 1 << 30, 10000 },
+		{ "upgrade_wait 0", IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS, 0 },
+		{ "upgrade_wait 7 upgrade_after 5", IW_UPGRADE_NEVER, 5, 7 },
+		{ "upgrade_after 5 upgrade_wait 7", IW_UPGRADE_NEVER, 5, 7 },
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		assert_int_equal(parse(t[i].text), 0);
+		is_upgrade(&p.upgrade, t[i].calls, t[i].octets, t[i].wait);
+		assert_int_equal(p.n, 0);
+	}
+	assert_int_equal(parse("iwarp both * *\niwarp both a *:1 upgrade_after 0\niwarp both * * upgrade_wait 3 upgrade_after 9 calls 1K\n"
+			       "iwarp both * * upgrade_wait 0\nupgrade_after 2K\ntcp both * *\nupgrade_wait 50"), 0);
+	assert_int_equal(p.n, 5);
+	is_upgrade(&p.rule[0].upgrade, IW_UPGRADE_NEVER, 2048, 50);
+	is_upgrade(&p.rule[1].upgrade, IW_UPGRADE_NEVER, 0, 50);
+	is_upgrade(&p.rule[2].upgrade, 9, 1024, 3);
+	is_upgrade(&p.rule[3].upgrade, IW_UPGRADE_NEVER, 2048, 0);
+	is_upgrade(&p.rule[4].upgrade, IW_UPGRADE_NEVER, 2048, 50);
+	assert_int_equal(parse("upgrade_wait 50\niwarp both * *\nudp"), -EINVAL);
+	is_upgrade(&p.rule[0].upgrade, IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS, 50);
+}
+
+/* What lets a connection alone without a look at its rule. */
+static void least(void **state)
+{
+	struct iw_upgrade u;
+
+	assert_int_equal(parse("upgrade_after 40 calls 40K\niwarp both prog *:1 upgrade_after 50 calls 30K\ntcp both prog *\n"
+			       "iwarp listen /usr/bin/prog * upgrade_after 35 calls\niwarp both other * upgrade_after 0"), 0);
+	u = iw_policy_least(&p, "prog", "/usr/bin/prog");
+	is_upgrade(&u, 35, 30 << 10, 0);
+	u = iw_policy_least(&p, "prog", NULL);
+	is_upgrade(&u, 40, 30 << 10, 0);
+	u = iw_policy_least(&p, "other", NULL);
+	is_upgrade(&u, 40, 0, 0);
+	u = iw_policy_least(&p, "third", "/usr/bin/third");
+	is_upgrade(&u, 40, 40 << 10, 0);
+}
+
 /* Whatever comes in, the parser ends and what it accepted stays within bounds. */
 static void noise(void **state)
 {
-	static const char set[] = "iwarptcp both connect listen *?/:[]-,0123456789abcdef.#\n\n\t  ";
+	static const char set[] = "iwarptcp both connect listen upgrade_after upgrade_wait 1K calls *?/:[]-,0123456789abcdef.#\n\n\t  ";
 	const char *given = getenv("IW_SEED");
 	unsigned int seed = given ? (unsigned int)strtoul(given, NULL, 0) : (unsigned int)time(NULL);
 	char text[400];
@@ -217,7 +305,7 @@ static void noise(void **state)
 		for (size_t j = 0; j < len; j++)
 			text[j] = set[(size_t)rand() % (sizeof(set) - 1)];
 		if (i % 2 && len > 20)
-			memcpy(text, "iwarp both * 10.0.0.", 20);
+			memcpy(text, i % 4 == 1 ? "iwarp both * 10.0.0." : "upgrade_after 1 call", 20);
 		iw_policy_parse(&p, text, len, "noise", err, sizeof(err));
 		assert_true(p.n <= IW_POLICY_RULES);
 		for (unsigned int r = 0; r < p.n; r++)
@@ -232,7 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(empty), cmocka_unit_test(first_match), cmocka_unit_test(verbs), cmocka_unit_test(lengths),
 		cmocka_unit_test(addresses), cmocka_unit_test(ports), cmocka_unit_test(programs), cmocka_unit_test(refused),
-		cmocka_unit_test(too_many), cmocka_unit_test(noise),
+		cmocka_unit_test(too_many), cmocka_unit_test(upgrade), cmocka_unit_test(least), cmocka_unit_test(noise),
 	};
 
 	return cmocka_run_group_tests_name("policy", tests, NULL, NULL);

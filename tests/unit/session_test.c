@@ -15,8 +15,7 @@
 #include "proto/reason.h"
 #include "proto/session.h"
 
-static const uint8_t types[] = { IW_SM_HELLO, IW_SM_LOOKUP, IW_SM_CLAIM, IW_SM_PING, IW_SM_ANSWER, IW_SM_LISTENER, IW_SM_CONFIRM,
-				 IW_SM_ACK };
+static const uint8_t types[] = { IW_SM_HELLO, IW_SM_PROPOSE, IW_SM_HOLD, IW_SM_PING, IW_SM_VOUCH, IW_SM_ANSWER, IW_SM_GOODBYE, IW_SM_ACK };
 
 static struct iw_addr v4(uint8_t d, uint16_t port)
 {
@@ -29,12 +28,22 @@ static struct iw_sm sample(uint8_t type)
 
 	if (type == IW_SM_HELLO)
 		m.generation = UINT64_C(0x1122334455667788);
-	if (type == IW_SM_LOOKUP || type == IW_SM_LISTENER || type == IW_SM_CLAIM || type == IW_SM_CONFIRM)
+	if (type == IW_SM_PROPOSE || type == IW_SM_HOLD || type == IW_SM_VOUCH) {
 		m.a = v4(1, 80);
-	if (type == IW_SM_CLAIM || type == IW_SM_CONFIRM)
 		m.b = v4(2, 40000);
-	if (type == IW_SM_ANSWER || type == IW_SM_LISTENER || type == IW_SM_CONFIRM)
+	}
+	if (type == IW_SM_HOLD)
+		m.nonce = UINT64_C(0x2122232425262728);
+	if (type == IW_SM_HOLD || type == IW_SM_ANSWER) {
+		m.pos = UINT64_C(0x3132333435363738);
+		m.crc = 0x41424344;
+	}
+	if (type == IW_SM_PROPOSE)
+		m.flags = IW_SM_F_CLIENT;
+	if (type == IW_SM_ANSWER) {
 		m.yes = 1;
+		m.flags = IW_SM_F_SWITCHED | IW_SM_F_CLIENT;
+	}
 	return m;
 }
 
@@ -57,14 +66,23 @@ static int decode(struct iw_sm *m, const uint8_t *in, size_t len, bool from_dial
 
 static void exact_octets(void **state)
 {
-	static const uint8_t want[] = {
-		0x02, 0, 0, 32, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1, 0, 80, 0, 0,
+	static const uint8_t hold[] = {
+		0x03, 0, 0, 76, 1, 2, 3, 4, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1, 0, 80, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2, 0x9c, 0x40, 0, 0,
+		0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x41, 0x42, 0x43, 0x44, 0, 0, 0, 0,
 	};
-	struct iw_sm m = sample(IW_SM_LOOKUP);
+	static const uint8_t yes[] = {
+		0x10, 7, 0, 28, 1, 2, 3, 4, 0, 0, 0, 0, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x41, 0x42, 0x43, 0x44, 0, 0, 0, 0,
+	};
+	struct iw_sm m = sample(IW_SM_HOLD);
 	uint8_t out[IW_SM_MAX];
 
-	assert_int_equal(iw_sm_encode(&m, out), sizeof(want));
-	assert_memory_equal(out, want, sizeof(want));
+	assert_int_equal(iw_sm_encode(&m, out), sizeof(hold));
+	assert_memory_equal(out, hold, sizeof(hold));
+	m = sample(IW_SM_ANSWER);
+	assert_int_equal(iw_sm_encode(&m, out), sizeof(yes));
+	assert_memory_equal(out, yes, sizeof(yes));
 }
 
 static void round_trip(void **state)
@@ -122,12 +140,19 @@ static void bad_values(void **state)
 	struct iw_sm m;
 	uint8_t out[IW_SM_MAX];
 
-	m = sample(IW_SM_LOOKUP), m.a.port = 0, refused(&m);
-	m = sample(IW_SM_LOOKUP), m.a = v4(1, 80), m.a.ip[12] = 224, refused(&m);
-	m = sample(IW_SM_LOOKUP), m.a.ip[12] = 0, refused(&m);
-	m = sample(IW_SM_LOOKUP), memset(m.a.ip, 0, 16), refused(&m);
-	m = sample(IW_SM_LOOKUP), m.a.ip[0] = 0xff, refused(&m);
-	m = sample(IW_SM_LOOKUP), m.yes = 1, refused(&m);
+	m = sample(IW_SM_PROPOSE), m.a.port = 0, refused(&m);
+	m = sample(IW_SM_PROPOSE), m.a = v4(1, 80), m.a.ip[12] = 224, refused(&m);
+	m = sample(IW_SM_PROPOSE), m.a.ip[12] = 0, refused(&m);
+	m = sample(IW_SM_PROPOSE), memset(m.a.ip, 0, 16), refused(&m);
+	m = sample(IW_SM_PROPOSE), m.a.ip[0] = 0xff, refused(&m);
+	m = sample(IW_SM_PROPOSE), m.b.port = 0, refused(&m);
+	m = sample(IW_SM_PROPOSE), m.yes = 1, refused(&m);
+	m = sample(IW_SM_HOLD), m.flags = 1, refused(&m);
+	m = sample(IW_SM_HOLD), m.reason = 5, refused(&m);
+	m = sample(IW_SM_PING), m.reason = 5, refused(&m);
+	m = sample(IW_SM_VOUCH), m.flags = 2, refused(&m);
+	m = sample(IW_SM_ANSWER), m.yes = 0, m.reason = 1, refused(&m);		/* a no has no flags */
+	m = sample(IW_SM_PROPOSE), m.flags = 4, assert_int_equal(iw_sm_encode(&m, out), -EINVAL);
 	m = sample(IW_SM_ANSWER), m.reason = 1, refused(&m);
 	m = sample(IW_SM_ANSWER), m.yes = 0, refused(&m);
 	m = sample(IW_SM_ANSWER), m.yes = 2, assert_int_equal(iw_sm_encode(&m, out), -EINVAL);
@@ -138,26 +163,29 @@ static void bad_values(void **state)
 static void newer_reasons(void **state)
 {
 	static const unsigned int reasons[] = { IW_REASON_MAX, 57, IW_REASON_OTHER };
-	static const uint8_t verdicts[] = { IW_SM_ANSWER, IW_SM_LISTENER, IW_SM_CONFIRM };
 	struct iw_sm m, back;
 	uint8_t out[IW_SM_MAX];
 	int n;
 
-	for (size_t i = 0; i < 9; i++) {
-		m = sample(verdicts[i / 3]);
-		m.yes = 0;
-		m.reason = (uint16_t)reasons[i % 3];
+	for (size_t i = 0; i < 3; i++) {
+		m = (struct iw_sm){ .type = IW_SM_ANSWER, .reason = (uint16_t)reasons[i] };
 		n = iw_sm_encode(&m, out);
 		assert_true(n > 0);
 		assert_int_equal(iw_sm_decode(&back, out, (size_t)n, false), 0);
 		assert_int_equal(back.yes, 0);
-		assert_int_equal(back.reason, reasons[i % 3]);
+		assert_int_equal(back.reason, reasons[i]);
+		m = sample(IW_SM_PROPOSE);	/* it stays plain, and the other end may know why */
+		m.reason = (uint16_t)reasons[i];
+		n = iw_sm_encode(&m, out);
+		assert_true(n > 0);
+		assert_int_equal(iw_sm_decode(&back, out, (size_t)n, true), 0);
+		assert_int_equal(back.reason, reasons[i]);
 	}
 }
 
 static void private_data(void **state)
 {
-	struct iw_sm_pd pd = { .ver_lo = 1, .ver_hi = 1, .bufs = 128, .buf_size = 256, .generation = 77 }, back;
+	struct iw_sm_pd pd = { .ver_lo = IW_SM_VERSION, .ver_hi = IW_SM_VERSION, .bufs = 128, .buf_size = 256, .generation = 77 }, back;
 	uint8_t out[IW_SM_PD_LEN + 4] = { 0 };
 
 	iw_sm_pd_encode(&pd, out);
@@ -167,10 +195,10 @@ static void private_data(void **state)
 	assert_int_equal(iw_sm_pd_decode(&back, out, sizeof(out)), 0);
 	for (size_t n = 0; n < IW_SM_PD_LEN; n++)
 		assert_int_equal(iw_sm_pd_decode(&back, out, n), -EPROTO);
-	out[4] = out[5] = 2;
+	out[4] = out[5] = IW_SM_VERSION + 1;
 	assert_int_equal(iw_sm_pd_decode(&back, out, IW_SM_PD_LEN), -EPROTONOSUPPORT);
 	assert_int_equal(iw_sm_pd_decode(&back, out, 6), -EPROTONOSUPPORT);
-	out[4] = 1;
+	out[4] = IW_SM_VERSION;
 	assert_int_equal(iw_sm_pd_decode(&back, out, IW_SM_PD_LEN), 0);
 	out[7] = 15;
 	assert_int_equal(iw_sm_pd_decode(&back, out, IW_SM_PD_LEN), -EPROTO);
@@ -193,7 +221,7 @@ static void private_octets(void **state)
 	assert_int_equal(iw_sm_pd_decode(&pd, out, sizeof(out)), -EPROTO);
 	memset(rej, 0xee, sizeof(rej));
 	iw_sm_reject_encode(IW_REASON_PEER_REFUSED, rej);
-	assert_memory_equal(rej, "IWCM\1\1\0\0\0\0\0", 11);
+	assert_memory_equal(rej, "IWCM\2\2\0\0\0\0\0", 11);
 	assert_int_equal(rej[11], IW_REASON_PEER_REFUSED);
 	rej[9] = 1;		/* more than the 16 bits of a reason */
 	assert_int_equal(iw_sm_reject_decode(rej, sizeof(rej)), -EPROTO);
@@ -206,10 +234,10 @@ static void private_octets(void **state)
 static void private_limits(void **state)
 {
 	static const struct { uint8_t lo, hi; uint16_t bufs, size; int ret; } c[] = {
-		{ 1, 1, 16, IW_SM_MAX, 0 }, { 1, 1, 1024, UINT16_MAX, 0 }, { 0, 255, 16, IW_SM_MAX, 0 },
-		{ 1, 1, 15, IW_SM_MAX, -EPROTO }, { 1, 1, 1025, IW_SM_MAX, -EPROTO }, { 1, 1, 16, IW_SM_MAX - 1, -EPROTO },
-		{ 1, 0, 16, IW_SM_MAX, -EPROTO }, { 2, 1, 16, IW_SM_MAX, -EPROTO }, { 0, 0, 16, IW_SM_MAX, -EPROTONOSUPPORT },
-		{ 2, 3, 16, IW_SM_MAX, -EPROTONOSUPPORT },
+		{ 2, 2, 16, IW_SM_MAX, 0 }, { 2, 2, 1024, UINT16_MAX, 0 }, { 0, 255, 16, IW_SM_MAX, 0 },
+		{ 2, 2, 15, IW_SM_MAX, -EPROTO }, { 2, 2, 1025, IW_SM_MAX, -EPROTO }, { 2, 2, 16, IW_SM_MAX - 1, -EPROTO },
+		{ 1, 0, 16, IW_SM_MAX, -EPROTO }, { 2, 1, 16, IW_SM_MAX, -EPROTO }, { 0, 1, 16, IW_SM_MAX, -EPROTONOSUPPORT },
+		{ 3, 4, 16, IW_SM_MAX, -EPROTONOSUPPORT },
 	};
 
 	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
@@ -223,7 +251,7 @@ static void private_limits(void **state)
 
 static void names(void **state)
 {
-	static const char *const want[] = { "HELLO", "LOOKUP", "CLAIM", "PING", "ANSWER", "LISTENER", "CONFIRM", "ACK" };
+	static const char *const want[] = { "HELLO", "PROPOSE", "HOLD", "PING", "VOUCH", "ANSWER", "GOODBYE", "ACK" };
 
 	for (size_t i = 0; i < sizeof(types); i++)
 		assert_string_equal(iw_sm_name(types[i]), want[i]);
@@ -244,7 +272,7 @@ static void addresses(void **state)
 
 	for (unsigned int i = 0; i < sizeof(c) / sizeof(c[0]); i++)
 		for (int second = 0; second < 2; second++) {
-			struct iw_sm m = sample(IW_SM_CLAIM), back;
+			struct iw_sm m = sample(IW_SM_VOUCH), back;
 			uint8_t out[IW_SM_MAX];
 			int len;
 

@@ -11,7 +11,6 @@ static void server(void)
 
 	memset(&a, 0, sizeof(a));
 	fd = (int)ok(accept(l, (void *)&a, &len));
-	expect_transport(fd);
 	t_get(&want, sizeof(want));
 	must(len == t_salen(&want));
 	must(!memcmp(&a, &want, 8));
@@ -40,8 +39,6 @@ static void client(void)
 		int fd = (int)ok(socket(ss.ss_family, SOCK_STREAM, 0));
 
 		ok(connect(fd, (void *)&ss, t_salen(&ss)));
-		if (i < 2)	/* the server ends without accepting the last one */
-			expect_transport(fd);
 		len = sizeof(me);
 		ok(getsockname(fd, (void *)&me, &len));
 		if (i < 2) {

@@ -25,6 +25,7 @@ static void server(void)
 		return;
 	}
 	fd = t_accept(t_listen(0));
+	kill_ready(fd, false);
 	ok(dup2(fd, 0));
 	close(fd);
 	setenv("IW_TEST_EXECED", "1", 1);
@@ -36,6 +37,7 @@ static void client(void)
 {
 	int fd = t_connect();
 
+	kill_ready(fd, true);
 	send_str(fd, "x");
 	t_sync();
 	kill_daemon();

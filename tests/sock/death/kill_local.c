@@ -4,6 +4,7 @@
 
 static void server(int fd)
 {
+	kill_ready_as(fd, false, true);
 	want_str(fd, "before");
 	t_sync();
 	want_str(fd, "after");
@@ -16,6 +17,7 @@ static void client(int fd)
 {
 	struct sockaddr_storage s;
 
+	kill_ready_as(fd, true, true);
 	send_str(fd, "before");
 	kill_together(true);
 	send_str(fd, "after");

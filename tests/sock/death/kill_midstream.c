@@ -8,6 +8,7 @@ static void server(int fd)
 	uint64_t pos = 0;
 	ssize_t r;
 
+	kill_ready(fd, false);
 	for (;;) {
 		r = recv(fd, b, sizeof(b), 0);
 		if (r <= 0)
@@ -38,6 +39,7 @@ static void client(int fd)
 	pthread_t t;
 	uint64_t pos = 0;
 
+	kill_ready(fd, true);
 	must(!pthread_create(&t, NULL, killer, NULL));
 	for (;;) {
 		ssize_t r;

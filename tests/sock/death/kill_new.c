@@ -6,6 +6,7 @@ static void server(void)
 {
 	int l = t_listen(0), fd = t_accept(l);
 
+	kill_ready(fd, false);
 	want_str(fd, "hello");
 	t_sync();
 	want_reset(fd);
@@ -27,6 +28,7 @@ static void client(void)
 
 	t_peer(&ss);
 	fd = t_connect_to(&ss);
+	kill_ready(fd, true);
 	send_str(fd, "hello");
 	kill_together(true);
 	want_reset(fd);
@@ -38,7 +40,6 @@ static void client(void)
 		send_str(fd, "again");
 		want_str(fd, "yes");
 		must(t_ms() - t < 1500);
-		say("plain %d", t_domain(fd) == ss.ss_family);
 		close(fd);
 	}
 }

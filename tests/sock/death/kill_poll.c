@@ -20,12 +20,14 @@ static void both(int fd, bool killer)
 
 static void server(int fd)
 {
+	kill_ready(fd, false);
 	want_str(fd, "hello");
 	both(fd, false);
 }
 
 static void client(int fd)
 {
+	kill_ready(fd, true);
 	send_str(fd, "hello");
 	both(fd, true);
 }

@@ -22,6 +22,7 @@ static void after(int fd, long t)
 
 static void server(int fd)
 {
+	kill_ready(fd, false);
 	want_str(fd, "hello");
 	send_str(fd, "hello");
 	t_sync();
@@ -32,6 +33,7 @@ static void client(int fd)
 {
 	pthread_t t;
 
+	kill_ready(fd, true);
 	send_str(fd, "hello");
 	want_str(fd, "hello");
 	t_sync();

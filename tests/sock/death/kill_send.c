@@ -16,6 +16,7 @@ static void server(int fd)
 {
 	char c;
 
+	kill_ready(fd, false);
 	t_sync();
 	t_get(&c, 1);	/* the writer has failed */
 	/* what was delivered may still be read; then it is a reset and never an end */
@@ -39,6 +40,7 @@ static void client(int fd)
 	ssize_t r;
 	int e;
 
+	kill_ready(fd, true);
 	t_sync();
 	must(!pthread_create(&t, NULL, killer, NULL));
 	do

@@ -13,7 +13,6 @@ static int next(int l, struct sockaddr_storage *ss)
 	l = (int)ok(socket(ss->ss_family, SOCK_STREAM, 0));
 	ok(set_int(l, SOL_SOCKET, SO_SNDBUF, 212992));	/* it has room for all of it at once */
 	ok(connect(l, (void *)ss, t_salen(ss)));
-	expect_transport(l);
 	return l;
 }
 

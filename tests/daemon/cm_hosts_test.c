@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+/* Proposals between two hosts, which are namespaces with a daemon each: who asks whom, what comes of the answers, and of daemons that end. */
+#include "cm_util.h"
+
+#define CID	0x700000011ull
+#define SID	0x800000012ull
+#define CPORT	4874
+
+/* Host 0 connects to host 1. What is done on a host is done in its namespace, with its daemon as d. */
+static struct host {
+	struct daemon d;
+	int ns;
+	struct lib lib;
+	const char *ip;
+} hosts[2] = { { .ip = "10.99.0.1" }, { .ip = "10.99.0.2" } };
+static int here = -1;
+
+static struct lib *at(int h)
+{
+	if (here != h) {
+		if (here >= 0)
+			hosts[here].d = d;
+		d = hosts[h].d;
+		here = h;
+		assert_int_equal(setns(hosts[h].ns, CLONE_NEWNET), 0);
+	}
+	return &hosts[h].lib;
+}
+
+static void run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void run(const char *fmt, ...)
+{
+	char cmd[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(cmd, sizeof(cmd), fmt, ap);
+	va_end(ap);
+	if (system(cmd))
+		fail_msg("%s", cmd);
+}
+
+static void host_new(int h)
+{
+	own_net();
+	hosts[h].ns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	assert_true(hosts[h].ns >= 0);
+	hosts[h].d = (struct daemon){ .port = CPORT, .option = "answer_timeout=200" };
+}
+
+static int group_setup(void **state)
+{
+	if (geteuid())
+		return 0;
+	host_new(1);
+	host_new(0);
+	here = 0;
+	d = hosts[0].d;
+	run("ip link add e0 type veth peer name e1 netns /proc/%d/fd/%d", (int)getpid(), hosts[1].ns);
+	for (int h = 0; h < 2; h++) {
+		at(h);
+		run("ip addr add %s/24 dev e%d && ip link set e%d up", hosts[h].ip, h, h);
+	}
+	for (int h = 0; h < 2; h++) {
+		at(h);
+		daemon_start(NULL);
+	}
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	if (geteuid())
+		return 0;
+	for (int h = 0; h < 2; h++) {
+		at(h);
+		daemon_stop(NULL);
+	}
+	return 0;
+}
+
+static int c, s;
+
+/* Connected from host 0 to host 1. */
+static int setup(void **state)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	int l;
+
+	if (geteuid())
+		return 0;
+	*at(1) = lib_new();
+	l = socket(AF_INET, SOCK_STREAM, 0);
+	inet_pton(AF_INET, hosts[1].ip, &a.sin_addr);
+	assert_int_equal(bind(l, (void *)&a, sizeof(a)) | listen(l, 8), 0);
+	getsockname(l, (void *)&a, &len);
+	*at(0) = lib_new();
+	c = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(c, (void *)&a, sizeof(a)), 0);
+	s = accept(l, NULL, NULL);
+	close(l);
+	return s < 0;
+}
+
+static int teardown(void **state)
+{
+	if (geteuid())
+		return 0;
+	for (int h = 0; h < 2; h++)
+		lib_free(at(h));
+	if (c >= 0)
+		close(c);
+	if (s >= 0)
+		close(s);
+	return 0;
+}
+
+static void expect(int fd, const char *text)
+{
+	char buf[100] = "";
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, 20000), 1);
+	assert_int_equal(recv(fd, buf, sizeof(buf) - 1, 0), strlen(text));
+	assert_string_equal(buf, text);
+}
+
+static void both_ways(int a, int b)
+{
+	assert_int_equal(send(a, "ping", 4, MSG_NOSIGNAL), 4);
+	expect(b, "ping");
+	assert_int_equal(send(b, "pong", 4, MSG_NOSIGNAL), 4);
+	expect(a, "pong");
+}
+
+static void propose(int h)
+{
+	lib_propose(at(h), h ? s : c, h ? SID : CID, !h);
+	lib_sync(at(h));
+}
+
+static void go(int h)
+{
+	lib_go(at(h), h ? SID : CID);
+}
+
+static bool may(int h)
+{
+	return lib_may(&hosts[h].lib, h ? SID : CID);
+}
+
+/* GO is taken back: the other end will not come. */
+static void go_over(int h)
+{
+	for (uint64_t until = now_ms() + 20000; may(h); sched_yield())
+		if (now_ms() > until)
+			fail_msg("GO stands at host %d", h);
+}
+
+static struct answer switch_to(int h)
+{
+	struct answer a = lib_switch_to(at(h), h ? SID : CID, h ? s : c);
+
+	*(h ? &s : &c) = -1;
+	return a;
+}
+
+static void nothing_for(unsigned int ms)
+{
+	for (uint64_t end = now_ms() + ms; now_ms() < end; poll(NULL, 0, 1))
+		assert_false(may(0) || may(1));
+}
+
+/* Both go on to be told. */
+static void nothing_for_go(unsigned int ms)
+{
+	for (uint64_t end = now_ms() + ms; now_ms() < end; poll(NULL, 0, 1))
+		assert_true(may(0) && may(1));
+}
+
+static void plain(int h, enum iw_reason reason)
+{
+	struct iw_ctl_conn m;
+
+	iw_ctl_init(&m, IW_CTL_PLAIN, 0);
+	m.conn_id = h ? SID : CID;
+	m.reason = reason;
+	lib_tell(at(h), &m, -1);
+	lib_sync(at(h));
+}
+
+/* Of a connection that was not proposed there. */
+static void plain_unproposed(int h, enum iw_reason reason)
+{
+	struct iw_ctl_propose p = proposal(h ? s : c, h ? SID : CID, !h);
+	struct iw_ctl_conn m;
+
+	iw_ctl_init(&m, IW_CTL_PLAIN, 0);
+	m.conn_id = p.conn_id + 100;
+	m.local = p.local;
+	m.peer = p.peer;
+	m.reason = reason;
+	m.flags = h ? 0 : IW_CONN_CLIENT;
+	lib_tell(at(h), &m, -1);
+	lib_sync(at(h));
+}
+
+/* What the daemon of host h says why it does not switch, once it knows it. */
+static void becomes(int h, enum iw_reason reason)
+{
+	for (uint64_t until = now_ms() + 20000;;) {
+		struct answer a = lib_switch(at(h), h ? SID : CID, h ? s : c);
+
+		assert_int_equal(a.m.result, 1);
+		if (a.m.reason == reason)
+			return;
+		if (now_ms() > until)
+			fail_msg("host %d: %s, not %s", h, iw_reason_name(a.m.reason), iw_reason_name(reason));
+	}
+}
+
+static uint32_t peer_state(int h)
+{
+	const struct iw_peers *p = hosts[h].lib.peers;
+	struct iw_addr a = { 0 };
+	struct in_addr v4;
+	uint64_t half[2];
+
+	inet_pton(AF_INET, hosts[!h].ip, &v4);
+	iw_ip_from_v4(a.ip, &v4);
+	memcpy(half, a.ip, 16);
+	for (unsigned int i = 0; i < IW_PEERS_SLOTS; i++)
+		if (p->slot[i].ip[0] == half[0] && p->slot[i].ip[1] == half[1])
+			return p->slot[i].state;
+	return IW_PEER_UNKNOWN;
+}
+
+/* ---- */
+
+/* The first connection between the two, and each after it: nobody has dialled yet. */
+static void matched(void **state)
+{
+	if (geteuid())
+		skip();
+	propose(0);
+	becomes(0, IW_REASON_UNANSWERED);
+	nothing_for(20);
+	propose(1);
+	go(0);
+	go(1);
+	assert_int_equal(peer_state(0), IW_PEER_POSITIVE);
+	assert_int_equal(peer_state(1), IW_PEER_POSITIVE);
+}
+
+static void server_proposes_first(void **state)
+{
+	if (geteuid())
+		skip();
+	propose(1);
+	becomes(1, IW_REASON_UNANSWERED);
+	propose(0);
+	go(0);
+	go(1);
+}
+
+static void both_at_once(void **state)
+{
+	if (geteuid())
+		skip();
+	for (int i = 0; i < 100; i++) {
+		lib_propose(at(i % 2), i % 2 ? s : c, i % 2 ? SID : CID, !(i % 2));
+		lib_propose(at(!(i % 2)), i % 2 ? c : s, i % 2 ? CID : SID, i % 2);
+		go(0);
+		go(1);
+		nothing_for_go(3);	/* no answer from before the other end was proposed takes it back */
+		lib_id(at(0), IW_CTL_CLOSED, CID, -1);
+		lib_id(at(1), IW_CTL_CLOSED, SID, -1);
+		lib_sync(at(0));
+		lib_sync(at(1));
+		assert_false(may(0) || may(1));
+	}
+}
+
+static void other_end(void **state)
+{
+	if (geteuid())
+		skip();
+	propose(1);
+	plain(1, IW_REASON_INHERITED);
+	propose(0);
+	becomes(0, IW_REASON_OTHER_END);
+	nothing_for(20);
+	/* it can after all */
+	propose(1);
+	go(0);
+	go(1);
+}
+
+/* One end stays plain, and its daemon was asked before, or is later, or both had been told GO. */
+static void plain_told(void **state)
+{
+	if (geteuid())
+		skip();
+	propose(0);
+	becomes(0, IW_REASON_UNANSWERED);
+	plain_unproposed(1, IW_REASON_POLICY);
+	becomes(0, IW_REASON_OTHER_END);
+	nothing_for(20);
+	lib_id(at(0), IW_CTL_CLOSED, CID, -1);
+	propose(0);
+	becomes(0, IW_REASON_OTHER_END);
+	propose(1);		/* it was another program that said so */
+	go(0);
+	go(1);
+	plain_unproposed(1, IW_REASON_POLICY);
+	nothing_for_go(20);
+	plain(1, IW_REASON_URGENT);
+	go_over(0);
+	becomes(0, IW_REASON_OTHER_END);
+	nothing_for(20);
+}
+
+static void closed_before(void **state)
+{
+	if (geteuid())
+		skip();
+	propose(1);
+	lib_id(at(1), IW_CTL_CLOSED, SID, -1);
+	lib_sync(at(1));
+	propose(0);
+	becomes(0, IW_REASON_UNANSWERED);
+	nothing_for(20);
+}
+
+/* Both say that they connected, or that they did not. */
+static void ends_do_not_agree(void **state)
+{
+	if (geteuid())
+		skip();
+	lib_propose(at(0), c, CID, true);
+	lib_propose(at(1), s, SID, true);
+	lib_sync(at(0));
+	nothing_for(50);
+}
+
+/* Whether the daemon of that host shows a stream of that state. */
+static bool shows(int h, const char *what)
+{
+	const char *build = getenv("IW_BUILD");
+	char cmd[300];
+
+	at(h);
+	snprintf(cmd, sizeof(cmd), "%s/iwctl --run-dir %s --json streams | tr -d ' \n' | grep -q '\"state\":\"%s\"'", build ? build : "build/plain",
+		 d.dir, what);
+	return !system(cmd);
+}
+
+/* From octet to octet plain, relayed and over iWARP. */
+static void upgraded(void **state)
+{
+	struct answer a, b;
+	int n = 0;
+
+	if (geteuid())
+		skip();
+	propose(0);
+	propose(1);
+	go(0);
+	go(1);
+	a = switch_to(1);
+	both_ways(c, a.fds[0]);
+	b = switch_to(0);
+	for (uint64_t until = now_ms() + 20000; n < 2; n = shows(0, "running") + shows(1, "running")) {
+		for (int i = 0; i < 100; i++)
+			both_ways(b.fds[0], a.fds[0]);
+		assert_true(now_ms() < until);
+	}
+	assert_int_equal(lib_back(at(0), b.m.stream_id), -1);
+	for (int i = 0; i < 100; i++)
+		both_ways(b.fds[0], a.fds[0]);
+	/* the programs may end, their streams are others' */
+	for (int h = 0; h < 2; h++) {
+		lib_free(at(h));
+		hosts[h].lib = lib_new();
+	}
+	both_ways(b.fds[0], a.fds[0]);
+	close(b.fds[0]);
+	expect(a.fds[0], "");
+	close(a.fds[0]);
+	close(a.fds[1]);
+	close(b.fds[1]);
+}
+
+static struct iw_page *page_of(const struct answer *a)
+{
+	void *p = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, a->fds[1], 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+/* The other end does not come: the socket goes back, and its daemon knows. */
+static void alone(void **state)
+{
+	struct iw_page *page;
+	struct answer a;
+
+	if (geteuid())
+		skip();
+	propose(0);
+	propose(1);
+	go(0);
+	a = switch_to(1);
+	page = page_of(&a);
+	for (uint64_t until = now_ms() + 20000; !(atomic_load(&page->want) & IW_WANT_BACK); poll(NULL, 0, 1)) {
+		both_ways(c, a.fds[0]);
+		assert_true(now_ms() < until);
+	}
+	s = lib_back(at(1), a.m.stream_id);
+	assert_true(s >= 0);
+	answer_close(&a);
+	munmap(page, IW_PAGE_SIZE);
+	both_ways(c, s);
+	assert_false(may(1));
+	go(1);			/* again, after a while */
+}
+
+/* ---- daemons that end ---- */
+
+static void daemon_again(int h, int sig)
+{
+	char path[100];
+
+	at(h);
+	lib_free(&hosts[h].lib);
+	if (sig == SIGKILL) {
+		kill(d.pid, SIGKILL);
+		waitpid(d.pid, NULL, 0);
+		unlink(d.log);
+		for (int i = 0; i < 3; i++) {
+			snprintf(path, sizeof(path), "%s/%s", d.dir, i ? i > 1 ? "lock" : "ctl.sock" : "bus.sock");
+			unlink(path);
+		}
+		rmdir(d.dir);
+	} else {
+		daemon_stop(NULL);
+	}
+	daemon_start(NULL);
+	hosts[h].lib = lib_new();
+}
+
+/* A proposal that waits is asked about again when the other host's daemon is there again, without anybody saying so here. */
+static void other_daemon_again(void **state)
+{
+	if (geteuid())
+		skip();
+	for (int i = 0; i < 2; i++) {
+		propose(0);
+		becomes(0, IW_REASON_UNANSWERED);
+		daemon_again(1, i ? SIGKILL : SIGTERM);
+		nothing_for(20);
+		propose(1);
+		go(0);
+		go(1);
+		lib_id(at(0), IW_CTL_CLOSED, CID, -1);
+		lib_id(at(1), IW_CTL_CLOSED, SID, -1);
+	}
+}
+
+/* Where nobody listens at the control port proposals wait, and it is not tried for each of them. */
+static void no_daemon_there(void **state)
+{
+	if (geteuid())
+		skip();
+	at(1);
+	lib_free(&hosts[1].lib);
+	daemon_stop(NULL);
+	for (uint64_t until = now_ms() + 20000; peer_state(0) == IW_PEER_POSITIVE; poll(NULL, 0, 1))
+		assert_true(now_ms() < until);
+	propose(0);
+	becomes(0, IW_REASON_PEER_NO_IWARP);
+	assert_int_equal(peer_state(0), IW_PEER_NEGATIVE);
+	at(1);
+	daemon_start(NULL);
+	hosts[1].lib = lib_new();
+	propose(1);
+	go(0);
+	go(1);
+	assert_int_equal(peer_state(0), IW_PEER_POSITIVE);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(matched), T(server_proposes_first), T(both_at_once), T(other_end), T(plain_told), T(closed_before), T(ends_do_not_agree), T(upgraded), T(alone),
+		T(other_daemon_again), T(no_daemon_there),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
