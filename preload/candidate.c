@@ -16,9 +16,6 @@
 static_assert(IW_HOLDERS <= IW_GO_SLOTS, "each candidate has a slot in the page of the process");
 static_assert(sizeof(struct iw_candidate) <= 128, "10,000 of them are to cost little");
 
-#define BACK_CALLS	512u
-#define BACK_OCTETS	(8u << 20)
-
 struct iw_candidate *_Atomic iw_candidates;
 
 /* Address space only: memory comes with use. */
@@ -148,18 +145,15 @@ void iw_candidate_gone(struct iw_candidate *c)
 	iw_candidate_leave(c);
 }
 
-/* The longer it is left alone the oftener this happened. */
+/* How long it is left alone is the daemon's to say, by GO. */
 void iw_candidate_back(struct iw_candidate *c, uint32_t fds, uint32_t conn_id)
 {
-	uint8_t tries = c->tries;
-
 	begin(c);
-	c->tries = tries < IW_CAND_TRIES ? tries + 1 : tries;
 	c->conn_id = conn_id;
 	atomic_store(&c->state, IW_PROPOSED);
 	atomic_store(&c->note.unsure, 1);
 	atomic_store(&c->refs, fds);
-	iw_candidate_later(c, BACK_CALLS << c->tries, (uint64_t)BACK_OCTETS << c->tries);
+	atomic_store(&c->due, 1);
 }
 
 /* A number that goes while others of the same file stay leaves its registrations behind, where nobody can get at them. */

@@ -28,6 +28,7 @@ enum iw_candidate_state {
 enum iw_candidate_wait {
 	IW_WAIT_NONE,
 	IW_WAIT_UNREAD,		/* that nothing is unread */
+	IW_WAIT_TOLD,		/* that what the program was told of is read */
 	IW_WAIT_THREAD,		/* that whoever was inside another call is out */
 };
 
@@ -72,7 +73,7 @@ struct iw_candidate {
 	uint16_t why;			/* the reason that was told last */
 	uint8_t tries, waits;		/* switches in vain, to go by when it is tried again; those since that were worth waiting */
 	_Atomic uint32_t since, rest;	/* it waits since so many calls, for GO, too; and is not tried before so many */
-	_Atomic uint64_t way;		/* IW_WAIT_THREAD: whose call (iw_quiet) */
+	_Atomic uint64_t way;		/* IW_WAIT_THREAD: whose call (iw_quiet); IW_WAIT_TOLD: up to which position */
 	_Atomic uint64_t gen;		/* connection to the daemon that heard of it */
 	uint64_t told_end;		/* the program knows of the octets before this position, of those that come */
 	struct iw_epoll_note note;
@@ -99,7 +100,7 @@ void iw_candidate_again(struct iw_candidate *c);
 void iw_candidate_put(struct iw_candidate *c);
 /* Its fds are those of a stream now, which has its conn_id and its holders. Who had it TAKEN has nothing any more. */
 void iw_candidate_gone(struct iw_candidate *c);
-/* It is one again, with so many fds, proposed to the daemon as before, and left alone for a while. */
+/* It is one again, with so many fds, proposed to the daemon as before. */
 void iw_candidate_back(struct iw_candidate *c, uint32_t fds, uint32_t conn_id);
 
 /* One of IW_CAND_*, from a call on it. */

@@ -245,7 +245,14 @@ static bool still_in_way(int fd, struct iw_candidate *c)
 {
 	if ((int32_t)(atomic_load(&c->calls) - atomic_load(&c->rest)) < 0)
 		return true;
-	return atomic_load(&c->wait) == IW_WAIT_UNREAD ? unread(fd) : iw_quiet_in_way(atomic_load(&c->way));
+	switch (atomic_load(&c->wait)) {
+	case IW_WAIT_UNREAD:
+		return unread(fd);
+	case IW_WAIT_TOLD:
+		return !iw_switch_taken(fd, atomic_load(&c->way));
+	default:
+		return iw_quiet_in_way(atomic_load(&c->way));
+	}
 }
 
 bool iw_candidate_ripe(int fd, struct iw_candidate *c)
@@ -275,7 +282,7 @@ static enum looked try_switch(int fd, struct iw_candidate *c)
 		stays_plain(fd, c, NULL, why);
 		return NOTHING;
 	case IW_SWITCH_REFUSED:
-		return wait_for(c, IW_WAIT_UNREAD, unread(fd) ? 1 : 2) ? NOTHING : HINDERED;
+		return wait_for(c, atomic_load(&c->way) ? IW_WAIT_TOLD : IW_WAIT_UNREAD, unread(fd) ? 1 : 2) ? NOTHING : HINDERED;
 	default:
 		if (why)
 			tell_plain(fd, c, NULL, why, true);

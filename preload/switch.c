@@ -34,6 +34,7 @@
 #include "tcpstate.h"
 
 #define NUMBERS		16u		/* fds of one file that are moved together */
+#define TOLD_TRIES	16	/* what arrives meanwhile spoils a look */
 #define URGENT_TIMES	4u		/* that the daemon is asked for the socket, some ms each */
 
 /* The numbers of one file, and the word that all of them had. */
@@ -151,6 +152,7 @@ struct judged {
 	struct iw_flags flags;
 	uint64_t ino;
 	uint32_t told;		/* octets that must lie in the carrier at once */
+	uint64_t told_end;	/* the position after them, if there are any */
 };
 
 static enum iw_switched say(enum iw_reason *why, enum iw_reason reason, enum iw_switched r)
@@ -180,9 +182,10 @@ static bool what_was_told(int tcp, struct iw_candidate *c, struct judged *j)
 {
 	uint64_t told = atomic_load(&c->told), lowat = j->opts.lowat > 1 ? (uint64_t)j->opts.lowat : 0, taken;
 	struct info a, b;
-	int unread = 0, tries = 4;
+	int unread = 0, tries = TOLD_TRIES;
 
 	j->told = 0;
+	j->told_end = 0;
 	if (!told && !c->told_end && !lowat)
 		return true;
 	do		/* octets may come meanwhile */
@@ -197,7 +200,16 @@ static bool what_was_told(int tcp, struct iw_candidate *c, struct judged *j)
 	if (lowat > told)
 		told = lowat;
 	j->told = (uint32_t)(told < (uint64_t)unread ? told : (uint64_t)unread);
+	j->told_end = j->told ? taken + j->told : 0;
 	return true;
+}
+
+bool iw_switch_taken(int fd, uint64_t position)
+{
+	struct info i;
+	int unread = 0;
+
+	return !info(fd, &i) || IW_SYS(ioctl, fd, SIOCINQ, &unread) < 0 || i.received >= position + (uint64_t)unread;
 }
 
 static enum iw_switched judge_tcp(int tcp, struct iw_candidate *c, struct judged *j, enum iw_reason *why)
@@ -255,7 +267,8 @@ static enum iw_switched judge(const struct numbers *p, struct iw_candidate *c, s
 
 /* ---- the switch ---- */
 
-static struct iw_stream *ask(int fd, struct iw_candidate *c, uint32_t told, int *carrier)
+/* NULL: refused; c->way is what to wait for. */
+static struct iw_stream *ask(int fd, struct iw_candidate *c, const struct judged *j, int *carrier)
 {
 	struct iw_ctl_stream r;
 	struct iw_stream *s;
@@ -266,9 +279,14 @@ static struct iw_stream *ask(int fd, struct iw_candidate *c, uint32_t told, int 
 	iw_ctl_init(&m, IW_CTL_SWITCH, 0);
 	m.id = c->conn_id;
 	m.fd = fd;
-	m.told = told;
-	if (iw_daemon_ask(&m, fd, &r, sizeof(r), fds, c->gen) || r.result)
+	m.told = j->told;
+	atomic_store(&c->way, 0);
+	if (iw_daemon_ask(&m, fd, &r, sizeof(r), fds, c->gen))
 		return NULL;
+	if (r.result) {
+		atomic_store(&c->way, r.size && r.size < j->told ? j->told_end - r.size : 0);
+		return NULL;
+	}
 	s = fds[1] >= 0 ? iw_stream_new(&r, fds[1], fds[0], c->conn_id) : NULL;	/* closes fds[1] */
 	*carrier = fds[0];
 	if (s) {
@@ -336,7 +354,7 @@ static enum iw_switched behind_gate(const struct numbers *p, struct iw_candidate
 	r = judge(p, c, &j, why);
 	if (r != IW_SWITCH_DONE)
 		return r;
-	s = ask(p->fd[0], c, j.told, &carrier);
+	s = ask(p->fd[0], c, &j, &carrier);
 	if (!s)
 		return IW_SWITCH_REFUSED;
 	iw_opts_write(s, carrier, &j.opts);

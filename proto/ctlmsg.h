@@ -123,7 +123,7 @@ struct iw_ctl_stream {
 	int32_t result;		/* 0: stream, fds follow; 1: plain */
 	uint32_t reason;
 	uint64_t stream_id;
-	uint64_t size;		/* of the segment */
+	uint64_t size;		/* of the segment; plain: what the carrier takes, when more was told of, or 0 */
 	uint32_t end;		/* which iw_page.end is this one: 0 or 1 */
 	uint32_t flags;		/* IW_PAGE_LOCAL, IW_PAGE_NEAR */
 	struct iw_addr local, peer;	/* of this end, as its TCP socket has them */

@@ -172,7 +172,7 @@ void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id)
 	req_end(r);
 }
 
-void req_plain(struct cm_req *r, enum iw_reason reason)
+void req_plain(struct cm_req *r, enum iw_reason reason, uint64_t takes)
 {
 	struct iw_ctl_stream m;
 
@@ -181,6 +181,7 @@ void req_plain(struct cm_req *r, enum iw_reason reason)
 	iw_ctl_init(&m, IW_CTL_STREAM, r->seq);
 	m.result = 1;
 	m.reason = reason;
+	m.size = takes;
 	ctl_reply(r->client, &m, NULL, 0);
 	req_end(r);
 }

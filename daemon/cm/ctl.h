@@ -36,7 +36,7 @@ void req_end(struct cm_req *r);
 void req_move(struct cm_req *to, struct cm_req *from);
 /* Answer (r->client may be gone) and end. req_stream closes what it grants before it says so. */
 void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id);
-void req_plain(struct cm_req *r, enum iw_reason reason);
+void req_plain(struct cm_req *r, enum iw_reason reason, uint64_t takes);
 void req_stream(struct cm_req *r, const struct stream_grant *g);
 /* Send a reply now; fds stay the caller's. A client that does not take its replies is closed. */
 void ctl_reply(struct client *c, void *msg, const int *fds, unsigned int nfds);

@@ -23,7 +23,7 @@ static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 	if (!r.client)
 		return ret;
 	if (ret) {
-		req_plain(&r, IW_REASON_NOT_STREAM);
+		req_plain(&r, IW_REASON_NOT_STREAM, 0);
 		return 0;
 	}
 	req_stream(&r, &g);

@@ -121,15 +121,18 @@ static void granted(struct proposal *p, struct stream *st, unsigned int end)
 		stream_set_cm_data(st, p);
 }
 
-static int grant(struct cm_req *r, struct proposal *p, int tcp, uint32_t told)
+/* takes: see struct refusal. */
+static int grant(struct cm_req *r, struct proposal *p, int tcp, uint32_t told, uint64_t *takes)
 {
 	struct stream_owner owner = owner_of(p);
-	struct stream_grant g;
+	struct stream_grant g = { 0 };
 	struct stream *st;
 	int ret = stream_grant(tcp, &p->t, &owner, p->is_client, told, &g, &st);
 
 	if (ret) {
-		if (ret != -EAGAIN)
+		if (ret == -EAGAIN)
+			*takes = g.size;
+		else
 			no_stream_log(&owner, &p->t, ret);
 		return ret;
 	}
@@ -183,7 +186,7 @@ static void joined(void *arg, int ret, const struct stream_grant *g)
 	close_passed(j->tcp, j->uid);	/* before the answer, as in cm_switch() */
 	j->tcp = -1;
 	match_not_yet(p, reason);
-	req_plain(&j->req, reason);
+	req_plain(&j->req, reason, 0);
 	joining_free(j);
 }
 
@@ -223,26 +226,30 @@ static bool not_its_turn(const struct proposal *p, const struct proposal *with)
 	return o;
 }
 
+struct refusal {
+	bool never;
+	uint64_t takes;		/* the carrier, and the program was told of more; 0: it is not that */
+};
+
 /* ACCELERATED: tcp is somebody's, and the answer, too. */
-static enum iw_reason try(struct cm_req *r, struct proposal *p, int tcp, uint32_t told, bool *never)
+static enum iw_reason try(struct cm_req *r, struct proposal *p, int tcp, uint32_t told, struct refusal *no)
 {
 	enum iw_reason reason;
 	struct proposal *with;
 	int ret;
 
-	*never = false;
 	if (!p || p->never)
 		return p ? p->reason : IW_REASON_TUPLE_UNKNOWN;
 	if (p->state != PROPOSAL_MATCHED || p->st || p->joining)
 		return p->state == PROPOSAL_OPEN && p->reason ? p->reason : IW_REASON_BUSY;
 	reason = socket_check(p, tcp);
-	*never = reason;
+	no->never = reason;
 	if (reason)
 		return reason;
 	with = other_end(p);
 	if (not_its_turn(p, with))
 		return IW_REASON_BUSY;
-	ret = with ? join(r, p, with, tcp) : grant(r, p, tcp, told);
+	ret = with ? join(r, p, with, tcp) : grant(r, p, tcp, told, &no->takes);
 	return ret ? no_stream_reason(ret) : IW_REASON_ACCELERATED;
 }
 
@@ -251,7 +258,8 @@ int cm_switch(struct client *c, const struct iw_ctl_id *m, int fd)
 	struct proposal *p = proposal_find(c, m->id);
 	struct cm_req r = { 0 };
 	enum iw_reason reason = IW_REASON_QUOTA;
-	bool room, never = false;
+	struct refusal no = { 0 };
+	bool room;
 	int ret = req_begin(&r, c, &m->h);
 
 	if (ret) {
@@ -260,17 +268,17 @@ int cm_switch(struct client *c, const struct iw_ctl_id *m, int fd)
 	}
 	room = prm_passed(c->uid);
 	if (room)
-		reason = try(&r, p, fd, m->told, &never);
+		reason = try(&r, p, fd, m->told, &no);
 	if (!reason)
 		return 0;
 	prm_passed_gone(c->uid);
 	/* before the answer: a close by the application must be the last one, and what it looks at next is as the answer says */
 	close_passed(fd, c->uid);
-	if (p && never)
+	if (p && no.never)
 		match_never(p, reason);
 	else if (p && !p->st)
 		match_not_yet(p, reason);
-	req_plain(&r, reason);
+	req_plain(&r, reason, no.takes);
 	return 0;
 }
 

@@ -304,7 +304,8 @@ int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o
 	if (ret)
 		goto err;
 	st->d = s[1];
-	ret = told > carrier_takes(st->d) ? -EAGAIN : make_segment(st);
+	g->size = carrier_takes(st->d);
+	ret = told > g->size ? -EAGAIN : make_segment(st);
 	if (!ret)
 		ret = cookie_of(s[0], &st->end[0].cookie);
 	if (!ret)

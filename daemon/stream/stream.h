@@ -65,7 +65,7 @@ struct stream_owner {		/* for display and quotas */
 /*
  * A stream for an established connection that its application is about to switch. Takes over tcp on success. client: this end connected.
  * told: so many of the octets unread in it must lie in the carrier after stream_switched(), what is left follows.
- * -EAGAIN: a carrier does not surely hold as many, not now; -EDQUOT, -ENOMEM, -EMFILE.
+ * -EAGAIN: a carrier does not surely hold as many, but g->size; -EDQUOT, -ENOMEM, -EMFILE.
  */
 int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o, bool client, uint32_t told, struct stream_grant *g,
 		 struct stream **st);

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Connections that carry much, to a reader that always has octets unread, are switched on their way by the limits that are the default: on one host
+# and between two, both ways, octet for octet. IW_TEST_MIB: so much each way.
+. "$(dirname "$0")/lib/rig.sh"
+rig_up 2
+unset IWSOCK_CONF
+: "${IW_TEST_MIB:=$([ -n "${IW_LONG-}" ] && echo 1024 || echo 128)}"
+export IW_TEST_MIB
+
+# talk SERVER-HOST CLIENT-HOST: one connection
+talk() {
+	local s=$1 c=$2
+	env IW_TEST_NETNS_SERVER="$(host_ns "$s")" IW_TEST_NETNS_CLIENT="$(host_ns "$c")" IW_TEST_ADDR4="$(host_addr "$s")" \
+		IW_TEST_PRELOAD_SERVER="$RIG_LIB" IW_TEST_PRELOAD_CLIENT="$RIG_LIB" \
+		IW_TEST_RUNDIR_SERVER="$(host_dir "$s")" IW_TEST_RUNDIR_CLIENT="$(host_dir "$c")" \
+		timeout -k 5 900 "$IW_BUILD/tests/sock/bulk_busy" >"$RIG_DIR/got" 2>&1 </dev/null
+	GOT="$? $(grep -c "all octets" "$RIG_DIR/got")"
+}
+# bulk SERVER-HOST CLIENT-HOST
+bulk() {
+	local s=$1 c=$2 was_s was_c t
+	was_s=$(ends "$s" switched) was_c=$(ends "$c" switched)
+	talk "$s" "$c"
+	is "$GOT" "0 2" "hosts $s and $c: all octets, both ways" || diag "$(head -n 5 "$RIG_DIR/got")"
+	at_least $(($(ends "$s" switched) - was_s)) $((1 + (s == c))) "hosts $s and $c: ends switched at the server"
+	at_least $(($(ends "$c" switched) - was_c)) $((1 + (s == c))) "hosts $s and $c: ends switched at the client"
+	diag "$IW_TEST_MIB MiB each way; $(for t in 1 2; do echo "host $t:"; host_ctl $t status --json |
+		json "', '.join('%d %s' % (d['ends_' + k], k) for k in ('switched', 'joined', 'upgraded', 'back'))"; done | tr '\n' ' ')"
+}
+bulk 1 1; cp "$RIG_DIR/got" /work/logs/bulkgot; cp $RIG_DIR/iwarpd.1.log /work/logs/bulkd
+
+done_testing
