@@ -24,10 +24,15 @@ static void pump_tx(struct stream *st);
 static void tx_end(struct stream *st)
 {
 	struct stream_remote *r = st->remote;
+	uint32_t stag;
+	uint64_t to;
 
-	r->f->tx_eof = true;
 	st->app_closed = st->app_closed || carrier_hup(st);
-	if (st->app_closed && r->ep && tcp_linger0(&st->kept)) {
+	if (st->app_closed && st->d_tx.busy)
+		return;		/* until it is known what the application has had */
+	r->f->tx_eof = true;
+	/* octets that it will not read make it a reset, as TCP does it */
+	if (st->app_closed && r->ep && (tcp_linger0(&st->kept) || iw_rs_rx_peek(&r->f->rs, &stag, &to))) {
 		remote_abort(st, ECONNRESET);
 		return;
 	}
@@ -92,7 +97,7 @@ static void pump_tx(struct stream *st)
 	struct stream_remote *r = st->remote;
 	uint32_t off, len;
 
-	if (st->d_rx.busy || st->d_drop || r->f->tx_eof || r->f->reset_err || !r->ep)
+	if (st->d_rx.busy || st->d_drop || r->f->tx_eof || r->f->reset_err || !r->ep || (st->app_closed && st->d_tx.busy))
 		return;
 	iw_rs_tx_space(&r->f->rs, &off, &len);
 	if (!len || (st->relay && !left_moved(st, remote_tx_ring(st) + off, len)))

@@ -150,10 +150,18 @@ void relay_resume(struct stream *st, unsigned int ms)
 
 /* ---- application to network ---- */
 
+/* As TCP ends it when its application closes: octets that this one will not read make it a reset, and there was no FIN before. */
+static bool unread(const struct stream *st)
+{
+	return relay_hand(&st->relay->down) || (!st->relay->down.eof && tcp_unread(st->end[0].tcp));
+}
+
 static void up_fin(struct stream *st)
 {
 	st->app_closed = st->app_closed || carrier_hup(st);
-	if (st->app_closed && tcp_linger0(&st->kept)) {
+	if (st->app_closed && st->d_tx.busy)
+		return;		/* until it is known what the application has had */
+	if (st->app_closed && (tcp_linger0(&st->kept) || unread(st))) {
 		relay_abort(st);
 		return;
 	}
@@ -353,7 +361,7 @@ static void down_sent(struct op *op, int res, bool more)
 		given(st, (size_t)res);
 	if (st->t_rx.busy && !st->relay->down.fin)
 		engine_cancel(&st->t_rx);	/* the watch; then it is read again */
-	down_go(st);
+	relay_go(st);
 	relay_moved(st);
 }
 

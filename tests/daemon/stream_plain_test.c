@@ -255,6 +255,15 @@ static void relay_close_with_unread(void **state)
 	assert_int_equal(plain_error(), ECONNRESET);
 }
 
+/* The application has read all that it could find: what the relay and T still have for it is unread all the same. */
+static void relay_close_with_unread_behind(void **state)
+{
+	relay();
+	all_but_ours(tcp[1], app[0].fd);
+	close_app(0);
+	assert_int_equal(plain_error(), ECONNRESET);
+}
+
 static void relay_octets_for_a_closed_end(void **state)
 {
 	char c;
@@ -743,7 +752,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(relay_is_lossless), T(unread_octets_are_there_at_once), T(more_unread_than_a_carrier_takes), T(fin_before_the_switch),
 		T(reset_before_the_switch), T(positions_of_the_client), T(positions_of_the_server), T(crc_of_the_last_octets),
-		T(crc_needs_all_of_them), T(relay_half_close_by_client), T(relay_half_close_by_server), T(relay_close_with_unread),
+		T(crc_needs_all_of_them), T(relay_half_close_by_client), T(relay_half_close_by_server), T(relay_close_with_unread), T(relay_close_with_unread_behind),
 		T(relay_octets_for_a_closed_end), T(relay_linger_zero), T(relay_reset_by_server), T(relay_of_a_nonblocking_socket),
 		T(abandoned_without_a_trace), T(carrier_has_a_name), T(page_is_filled), T(segment_is_sealed), T(quota_of_streams),
 		T(quota_of_memory_leaves_the_socket), T(memory_is_set_aside), T(memory_of_the_relay_is_given_back), T(out_of_descriptors),

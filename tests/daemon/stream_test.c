@@ -214,6 +214,17 @@ static void close_with_unread_is_a_reset(void **state)
 	expect_end(&app[1], -ECONNRESET);
 }
 
+/* The application has read all that it could find: what the daemons still have for it is unread all the same. */
+static void close_with_unread_behind_is_a_reset(void **state)
+{
+	remote_pair();
+	all_but_ours(app[1].fd, app[0].fd);
+	close_app(0);
+	run_until(hung_up, &app[1].fd);
+	assert_int_equal(atomic_load(&app[1].page->end[0].close_state), IW_CLOSE_RESET);
+	assert_int_equal(atomic_load(&app[1].page->end[0].close_errno), ECONNRESET);
+}
+
 static void octets_for_a_closed_end_are_a_reset(void **state)
 {
 	remote_pair();
@@ -536,7 +547,7 @@ int main(void)
 		T(bulk_both_ways), T(small_writes_both_ways), T(bulk_in_small_fpdus), T(bulk_through_a_small_ring),
 		T(bulk_with_markers), T(large_backlog_goes_by_read), T(small_write_is_a_send), T(idle_stream_is_acknowledged),
 		T(octets_in_hand_arrive), T(client_half_closes_first), T(server_half_closes_first), T(orderly_close),
-		T(close_with_unread_is_a_reset), T(octets_for_a_closed_end_are_a_reset), T(octets_for_a_half_closed_end_are_not),
+		T(close_with_unread_is_a_reset), T(close_with_unread_behind_is_a_reset), T(octets_for_a_closed_end_are_a_reset), T(octets_for_a_half_closed_end_are_not),
 		T(linger_zero_is_a_reset), T(octets_before_a_reset_are_read), T(lost_connection_is_a_reset),
 		T(dead_peer_daemon_is_a_reset), T(terminate_is_a_reset), 		T(offers_that_cannot_be_read), T(offers_that_can_be_read),
 		T(killed_daemon_is_a_reset), T(killed_relay_is_a_reset), T(over_ipv6), T(ping_pong),

@@ -375,6 +375,22 @@ static inline int next_octets(const struct app *a, void *buf, size_t len)
 	assert_int_equal(next_octets(a, b_, sizeof(b_)), how); \
 } while (0)
 /* Waits until there is something, and compares it. */
+/* Octets into fd until everything behind it is full; then the application at `to` reads what it has, and nobody else moves. */
+static inline void all_but_ours(int fd, int to)
+{
+	static char b[65536];
+
+	for (int still = 0; still < 20; still++) {
+		while (send(fd, b, sizeof(b), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+			still = 0;
+		run_until(readable, &to);
+		run_rounds(10);
+	}
+	while (recv(to, b, sizeof(b), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(errno, EAGAIN);
+}
+
 static inline void expect_text_at(int fd, const char *text, int line)
 {
 	char b[64] = { 0 };
