@@ -161,6 +161,7 @@ bench: all $(BENCH) $(B)/tests/lib/ready $(B)/bench/rdma/rdma
 	$(Q)bench/run $(B)
 	$(Q)bench/price $(B)
 	$(Q)bench/pause $(B)
+	$(Q)bench/worth $(B)
 	$(Q)bench/rnic $(B)
 # RNIC to RNIC beside plain TCP; also runs in the guest of check-interop, where verbs reach siw
 RDMA := $(patsubst %.c,$(B)/obj/%.o,$(addprefix bench/rdma/,rdma.c tcp.c soft.c $(if $(filter 1,$(HAVE_VERBS)),verbs.c)))

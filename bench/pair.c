@@ -159,14 +159,15 @@ static _Noreturn void serve(int l)
 /* One after the other, as they come. */
 static _Noreturn void greet(int l)
 {
+	ssize_t n;
 	int fd;
 
 	for (;;) {
 		fd = accept(l, NULL, NULL);
 		if (fd < 0)
 			continue;
-		while (get(fd, buf, 1))
-			put(fd, buf, 1);
+		while ((n = read(fd, buf, sizeof(buf))) > 0)
+			put(fd, buf, (uint32_t)n);
 		close(fd);
 	}
 }
@@ -182,7 +183,15 @@ static int connected(const char *host, const char *port)
 	return fd;
 }
 
-static double connects(const char *host, const char *port, double seconds)
+static void ask_once(int fd, uint32_t size)
+{
+	put(fd, buf, size);
+	if (!get(fd, buf, size))
+		die("server");
+}
+
+/* Connections with so many requests and answers each: us for one. */
+static double connects(const char *host, const char *port, double seconds, uint32_t size, int rounds)
 {
 	double start = now(), t;
 	uint64_t n = 0;
@@ -190,21 +199,13 @@ static double connects(const char *host, const char *port, double seconds)
 
 	do {
 		fd = connected(host, port);
-		put(fd, buf, 1);
-		if (!get(fd, buf, 1))
-			die("server");
+		for (int i = 0; i < rounds; i++)
+			ask_once(fd, size);
 		close(fd);
 		n++;
 		t = now();
 	} while (t < start + seconds);
 	return (t - start) * 1e6 / (double)n;
-}
-
-static void ask_once(int fd, uint32_t size)
-{
-	put(fd, buf, size);
-	if (!get(fd, buf, size))
-		die("server");
 }
 
 static double rr(int fd, const struct ask *a)
@@ -299,7 +300,7 @@ static const struct {
 
 static int usage(void)
 {
-	fputs("usage: pair serve|greet ADDRESS PORT; pair connect ADDRESS PORT SECONDS; pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS; "
+	fputs("usage: pair serve|greet ADDRESS PORT; pair connect ADDRESS PORT SECONDS [OCTETS ROUNDS]; pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS; "
 	      "pair slices ADDRESS PORT OCTETS SECONDS CALLS\n", stderr);
 	return 2;
 }
@@ -330,8 +331,8 @@ int main(int argc, char **argv)
 		serve(listening(argv[2], argv[3]));
 	if (argc == 4 && !strcmp(argv[1], "greet"))
 		greet(listening(argv[2], argv[3]));
-	if (argc == 5 && !strcmp(argv[1], "connect")) {
-		printf("%.4f\n", connects(argv[2], argv[3], atof(argv[4])));
+	if ((argc == 5 || argc == 7) && !strcmp(argv[1], "connect")) {
+		printf("%.4f\n", connects(argv[2], argv[3], atof(argv[4]), argc == 7 ? (uint32_t)atoi(argv[5]) : 1, argc == 7 ? atoi(argv[6]) : 1));
 		return 0;
 	}
 	return argc < 6 ? usage() : measure(argc, argv);
