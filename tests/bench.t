@@ -32,7 +32,7 @@ is $? 1 "an address that is not ours: an error" || diag "$out"
 
 # ---- programs with the library ----
 if [ "$(id -u)" != 0 ]; then
-	skip "bench/price, bench/pause" "need root for network namespaces"
+	skip "bench/price, bench/pause, bench/worth" "need root for network namespaces"
 	done_testing
 fi
 here=$(dirname "$0") build=$(cd "$IW_BUILD" && pwd)
@@ -42,6 +42,8 @@ out=$(bench/price "$build" 2 0.05 2>&1)
 is "$? $(grep -c ' \.\. ' <<<"$out")" "0 $(command -v wrk nginx >/dev/null && echo 16 || echo 14)" "bench/price: ratios with quartiles" || diag "$out"
 is "$(grep -cE '^  (with|without|the daemon).* [0-9]+$' <<<"$out")" 4 "bench/price: memory" || diag "$out"
 is "$(grep -c 'failed\|NOT OK\|incomplete' <<<"$out")" 0 "bench/price: all of it" || diag "$out"
+out=$(bench/worth "$build" 2 0.01 2>&1)
+is "$? $(grep -c ' \.\. ' <<<"$out")" "0 30" "bench/worth: ratios with quartiles" || diag "$out"
 out=$(bench/pause "$build" 3 2 2>&1)
 is "$? $(grep -c ' \.\. ' <<<"$out")" "0 42" "bench/pause: ratios with quartiles" || diag "$out"
 is "$(grep -c ' 3 of 3 connections\| 2 of 2 upgraded' <<<"$out")" 4 "bench/pause: of connections that were upgraded" || diag "$out"
