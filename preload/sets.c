@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "epoll.h"
 #include "fdinfo.h"
 #include "fdtab.h"
 #include "quiet.h"
+#include "reg.h"
 #include "sets.h"
 #include "sys.h"
 

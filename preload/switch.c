@@ -16,7 +16,6 @@
 
 #include "proto/ctlmsg.h"
 #include "daemon.h"
-#include "epoll.h"
 #include "holders.h"
 #include "internal.h"
 #include "lock.h"
@@ -25,6 +24,7 @@
 #include "plain.h"
 #include "proc.h"
 #include "quiet.h"
+#include "reg.h"
 #include "sets.h"
 #include "stream.h"
 #include "swap.h"
