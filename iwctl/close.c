@@ -69,7 +69,7 @@ static int parse_user(const char *s, int64_t *uid)
 	return IWCTL_OK;
 }
 
-static void show(const json_t *s)
+static void show(const json_t *s, const char *arg)
 {
 	char idle[32];
 
@@ -80,27 +80,6 @@ static void show(const json_t *s)
 	printf("closed %s, %s (pid %llu), %s - %s, idle %s\n", iwctl_str(s, "id", "?"), iwctl_str(s, "program", "?"),
 	       (unsigned long long)iwctl_num(s, "pid"), iwctl_str(s, "local", "?"), iwctl_str(s, "peer", "?"),
 	       iwctl_duration(iwctl_num(s, "idle_ms"), idle));
-}
-
-static int result(json_t *list)
-{
-	int code = json_array_size(list) ? IWCTL_OK : IWCTL_NO, out;
-	json_t *s;
-	size_t i;
-
-	json_array_foreach(list, i, s)
-		if (!iwctl_true(s, "closed"))
-			code = IWCTL_NO;
-	if (iwctl.json) {
-		out = iwctl_print_json(list);
-		return out == IWCTL_OK ? code : out;
-	}
-	json_array_foreach(list, i, s)
-		show(s);
-	if (!i)
-		printf("No stream is idle for so long.\n");
-	json_decref(list);
-	return code;
 }
 
 int close_main(int argc, char **argv)
@@ -130,5 +109,9 @@ int close_main(int argc, char **argv)
 		return usage(false);
 	if (code == IWCTL_OK)
 		code = idle_ms ? iwctl_close_idle(idle_ms, uid, &list) : iwctl_by_ids("Close", argv + optind, &list);
-	return code == IWCTL_OK ? result(list) : code;
+	if (code != IWCTL_OK)
+		return code;
+	if (!iwctl.json && !json_array_size(list))
+		printf("No stream is idle for so long.\n");
+	return iwctl_result(list, "closed", show, NULL);
 }

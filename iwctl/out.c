@@ -67,6 +67,25 @@ bool iwctl_true(const json_t *o, const char *key)
 	return json_is_true(json_object_get(o, key));
 }
 
+int iwctl_result(json_t *list, const char *key, void (*show)(const json_t *o, const char *arg), const char *arg)
+{
+	int code = json_array_size(list) ? IWCTL_OK : IWCTL_NO, out;
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(list, i, o)
+		if (!iwctl_true(o, key))
+			code = IWCTL_NO;
+	if (iwctl.json) {
+		out = iwctl_print_json(list);
+		return out == IWCTL_OK ? code : out;
+	}
+	json_array_foreach(list, i, o)
+		show(o, arg);
+	json_decref(list);
+	return code;
+}
+
 const char *iwctl_colour(enum colour c)
 {
 	static const char *const codes[] = {

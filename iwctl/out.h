@@ -16,6 +16,11 @@ int iwctl_out_end(int code);
 const char *iwctl_str(const json_t *o, const char *key, const char *otherwise);
 uint64_t iwctl_num(const json_t *o, const char *key);
 bool iwctl_true(const json_t *o, const char *key);
+/*
+ * What was done with each of a list: JSON, or show(o, arg). Takes the list over. IWCTL_OK when key is true in all, IWCTL_NO when it is
+ * not or there is none, IWCTL_FAILED when it could not be written.
+ */
+int iwctl_result(json_t *list, const char *key, void (*show)(const json_t *o, const char *arg), const char *arg);
 
 enum colour { PLAIN, GOOD, WARN, BAD, DIM, BOLD };
 const char *iwctl_colour(enum colour c);	/* escape sequence, "" unless on a terminal */

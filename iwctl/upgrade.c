@@ -31,25 +31,6 @@ static void show(const json_t *s, const char *what)
 		iwctl_error("%s: no %s: %s", iwctl_str(s, "id", "?"), what, iwctl_str(s, "why", "?"));
 }
 
-static int result(json_t *list, const char *what)
-{
-	int code = IWCTL_OK, out;
-	json_t *s;
-	size_t i;
-
-	json_array_foreach(list, i, s)
-		if (!iwctl_true(s, "asked"))
-			code = IWCTL_NO;
-	if (iwctl.json) {
-		out = iwctl_print_json(list);
-		return out == IWCTL_OK ? code : out;
-	}
-	json_array_foreach(list, i, s)
-		show(s, what);
-	json_decref(list);
-	return code;
-}
-
 int upgrade_main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -72,5 +53,5 @@ int upgrade_main(int argc, char **argv)
 		return IWCTL_USAGE;
 	}
 	code = iwctl_by_ids(strcmp(what, "upgrade") ? "Downgrade" : "Upgrade", argv + optind, &list);
-	return code == IWCTL_OK ? result(list, what) : code;
+	return code == IWCTL_OK ? iwctl_result(list, "asked", show, what) : code;
 }

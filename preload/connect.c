@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "candidate.h"
-#include "epoll.h"
 #include "fdtab.h"
 #include "lib.h"
 #include "lock.h"
 #include "real.h"
+#include "reg.h"
 #include "stream.h"
 #include "swap.h"
 #include "sys.h"

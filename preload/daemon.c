@@ -145,7 +145,6 @@ static int hello(int fd)
 	struct stat st[2];
 	long p[2] = { 0, 0 };
 
-	memset(&m, 0, sizeof(m));
 	iw_ctl_init(&m, IW_CTL_HELLO, 0);
 	for (size_t i = 0; i + 1 < sizeof(m.program) && iw_program()[i]; i++)
 		m.program[i] = iw_program()[i];
@@ -465,7 +464,6 @@ void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason
 {
 	struct iw_ctl_id m;
 
-	memset(&m, 0, sizeof(m));
 	iw_ctl_init(&m, type, 0);
 	m.id = id;
 	m.reason = reason;

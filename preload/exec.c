@@ -170,31 +170,22 @@ static size_t count(va_list ap)
 	return n;
 }
 
-/* n arguments behind the first one, the NULL among them; ap stands behind that afterwards. */
-#define GATHER(argv, n, arg, ap) \
-	do { \
-		argv[0] = (char *)arg; \
-		for (size_t i_ = 1; i_ <= n; i_++) \
-			argv[i_] = va_arg(ap, char *); \
-	} while (0)
-
-#define COUNT(n, arg, ap) \
-	do { \
-		va_start(ap, arg); \
-		n = count(ap); \
-		va_end(ap); \
-	} while (0)
+/* argv: the arguments, with the NULL behind them; ap stands behind that afterwards. */
+#define GATHER(argv, arg, ap) \
+	va_start(ap, arg); \
+	size_t n_ = count(ap); \
+	va_end(ap); \
+	char *argv[n_ + 1]; \
+	va_start(ap, arg); \
+	argv[0] = (char *)arg; \
+	for (size_t i_ = 1; i_ <= n_; i_++) \
+		argv[i_] = va_arg(ap, char *)
 
 int execl(const char *path, const char *arg, ...)
 {
 	va_list ap;
-	size_t n;
 
-	COUNT(n, arg, ap);
-	char *argv[n + 1];
-
-	va_start(ap, arg);
-	GATHER(argv, n, arg, ap);
+	GATHER(argv, arg, ap);
 	va_end(ap);
 	return do_execv(path, argv);
 }
@@ -202,13 +193,8 @@ int execl(const char *path, const char *arg, ...)
 int execlp(const char *file, const char *arg, ...)
 {
 	va_list ap;
-	size_t n;
 
-	COUNT(n, arg, ap);
-	char *argv[n + 1];
-
-	va_start(ap, arg);
-	GATHER(argv, n, arg, ap);
+	GATHER(argv, arg, ap);
 	va_end(ap);
 	return do_execvp(file, argv);
 }
@@ -217,13 +203,8 @@ int execle(const char *path, const char *arg, ...)
 {
 	char *const *envp;
 	va_list ap;
-	size_t n;
 
-	COUNT(n, arg, ap);
-	char *argv[n + 1];
-
-	va_start(ap, arg);
-	GATHER(argv, n, arg, ap);
+	GATHER(argv, arg, ap);
 	envp = va_arg(ap, char *const *);
 	va_end(ap);
 	return do_execve(path, argv, envp);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "candidate.h"
-#include "epoll.h"
 #include "fdtab.h"
 #include "init.h"
 #include "internal.h"
@@ -14,6 +13,7 @@
 #include "lib.h"
 #include "proc.h"
 #include "real.h"
+#include "reg.h"
 #include "sys.h"
 #include "turn.h"
 

@@ -19,12 +19,12 @@ enum iw_fd_kind {
 	IW_FD_STREAM,		/* a carrier (stream.c) */
 	IW_FD_SWITCHING,	/* on its way from one of these two to the other: whoever comes waits (switch.c) */
 	IW_FD_INTERNAL,		/* our own (control socket): hidden from close_range and the like (internal.c) */
-	IW_FD_EPOLL,		/* an epoll instance that holds, or may hold, our fds (epoll.c) */
+	IW_FD_EPOLL,		/* an epoll instance that holds, or may hold, our fds (reg.c) */
 };
 
 /*
  * One word per fd: kind in the low 4 bits, above it what belongs to the kind (CANDIDATE, STREAM: index of the entry; SWITCHING: the same,
- * and below it whether it is a stream's; EPOLL: see epoll.c; OTHER: IW_OTHER_*).
+ * and below it whether it is a stream's; EPOLL: see reg.c; OTHER: IW_OTHER_*).
  */
 extern _Atomic uint32_t iw_fdtab[IW_FD_MAX];
 

@@ -107,12 +107,16 @@ bool iw_holders_relatives(void)
 }
 
 /* The number may be somebody else's by now, whose socket stays plain then. */
-void iw_holders_back(uint32_t idx)
+static void join_uncounted(uint32_t idx)
 {
-	if (atomic_fetch_or(&held[idx / 64], bit(idx)) & bit(idx))
-		return;
 	atomic_fetch_add(&counts[idx], 1);
 	iw_holders_lose(idx);
+}
+
+void iw_holders_back(uint32_t idx)
+{
+	if (!(atomic_fetch_or(&held[idx / 64], bit(idx)) & bit(idx)))
+		join_uncounted(idx);
 }
 
 static bool survives_exec(int fd)
@@ -213,13 +217,6 @@ void iw_holders_forked_child(int pid)
 		for (uint64_t bits = given[w] & ~atomic_load(&held[w]); bits; bits &= bits - 1)
 			count_down(w * 64 + (uint32_t)__builtin_ctzll(bits));
 	start_at(pid);
-}
-
-/* The number may be somebody else's by now, whose socket stays plain then. */
-static void join_uncounted(uint32_t idx)
-{
-	atomic_fetch_add(&counts[idx], 1);
-	iw_holders_lose(idx);
 }
 
 void iw_holders_forked_unseen(int pid)

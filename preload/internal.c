@@ -4,10 +4,10 @@
 #include <sys/resource.h>
 
 #include "daemon.h"
-#include "epoll.h"
 #include "fdtab.h"
 #include "internal.h"
 #include "kick.h"
+#include "reg.h"
 #include "sys.h"
 
 /* High enough to stay out of the application's way, low enough not to blow up the kernel's table. */

@@ -2,9 +2,9 @@
 /* The table of the kinds of fds, and what a kind does that has nothing to say. */
 #include <stddef.h>
 
-#include "epoll.h"
 #include "fdtab.h"
 #include "kinds.h"
+#include "reg.h"
 
 static const struct iw_kind_ops none, *const kinds[16] = {
 	[IW_FD_OTHER] = &iw_other_ops,

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Connections that stay plain TCP: the daemon is told, so that it can list them with their reason. */
-#include <string.h>
-
 #include "proto/ctlmsg.h"
 #include "daemon.h"
 #include "deadline.h"
@@ -27,7 +25,6 @@ void iw_plain_tell(int fd, struct iw_candidate *c, const struct iw_tuple *t, enu
 
 	if (!iw_daemon_up() || (!known && !t) || !tell_allowed())
 		return;
-	memset(&m, 0, sizeof(m));
 	iw_ctl_init(&m, IW_CTL_PLAIN, 0);
 	if (!known) {
 		c->conn_id = iw_daemon_conn_id();

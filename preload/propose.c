@@ -126,7 +126,6 @@ static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t)
 	struct iw_ctl_propose m;
 
 	iw_candidate_closed(c);		/* the daemon may have it as a plain one */
-	memset(&m, 0, sizeof(m));
 	iw_ctl_init(&m, IW_CTL_PROPOSE, 0);
 	m.conn_id = c->conn_id = iw_daemon_conn_id();
 	m.cookie = get_cookie(fd, SO_COOKIE);

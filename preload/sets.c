@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "epoll.h"
 #include "fdinfo.h"
 #include "fdtab.h"
 #include "quiet.h"
+#include "reg.h"
 #include "sets.h"
 #include "sys.h"
 
@@ -100,25 +100,50 @@ static bool look_at(struct iw_files *v, int fd)
 	return true;
 }
 
-/* Size of the kernel's table: no number is above it. 0: unknown. */
-static int table_size(void)
+/* The number of a line, or -1: it says something else. */
+static long value(const char *line, const char *name)
 {
-	struct iw_fdinfo f = { .fd = (int)IW_SYS(openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0) };
-	const char *line;
-	int size = 0;
+	size_t len = strlen(name);
+	long v = 0;
 
-	if (f.fd < 0)
-		return 0;
-	while ((line = iw_fdinfo_line(&f)))
-		if (!strncmp(line, "FDSize:", 7)) {
-			for (line += 7; *line == '\t' || *line == ' '; line++)
-				;
-			for (; *line >= '0' && *line <= '9' && size < IW_FD_MAX; line++)
-				size = size * 10 + (*line - '0');
-			break;
-		}
-	iw_fdinfo_close(&f);
-	return size;
+	if (strncmp(line, name, len))
+		return -1;
+	for (line += len; *line == '\t' || *line == ' '; line++)
+		;
+	if (*line < '0' || *line > '9')
+		return -1;
+	for (; *line >= '0' && *line <= '9' && v < INT32_MAX; line++)
+		v = v * 10 + (*line - '0');
+	return v;
+}
+
+/* A number of /proc/thread-self/status, or -1. */
+static long status(const char *name)
+{
+	char buf[4096];
+	int fd = (int)IW_SYS(openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
+	const char *line;
+	long n;
+
+	if (fd < 0)
+		return -1;
+	n = IW_SYS(read, fd, buf, sizeof(buf) - 1);
+	IW_SYS(close, fd);
+	buf[n < 0 ? 0 : n] = 0;
+	line = strstr(buf, name);
+	return line ? value(line, name) : -1;
+}
+
+/* Size of the kernel's table: no number is above it. -1: unknown. */
+static long table_size(void)
+{
+	return status("\nFDSize:");
+}
+
+/* A filter of system calls may kill whoever makes one that it does not expect. */
+static bool filtered(void)
+{
+	return status("\nSeccomp:") != 0;
 }
 
 /* The table says what it is, or it is looked at. */
@@ -153,7 +178,7 @@ static long open_count(void)
 }
 
 /* All below end, and what seems to be all. How many there are, as far as is known. */
-static long scan(struct iw_files *v, int end)
+static long scan(struct iw_files *v, long end)
 {
 	long open = 0;
 	int closed = 0;
@@ -286,23 +311,6 @@ static int has(int epfd, int fd, int pid)
 	return r >= 0 ? r == 0 : r == -ENOENT ? 0 : (int)r;
 }
 
-/* A filter of system calls may kill whoever makes one that it does not expect. */
-static bool filtered(void)
-{
-	char buf[4096];
-	int fd = (int)IW_SYS(openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
-	long n = fd < 0 ? -1 : IW_SYS(read, fd, buf, sizeof(buf) - 1);
-	const char *p;
-
-	if (fd >= 0)
-		IW_SYS(close, fd);
-	if (n < 0)
-		return true;
-	buf[n] = 0;
-	p = strstr(buf, "\nSeccomp:\t");
-	return !p || p[10] != '0';
-}
-
 /* A large set. */
 static int by_number(struct search *s, int epfd, int pid)
 {
@@ -362,23 +370,6 @@ int iw_sets_of(const struct iw_files *v, const struct iw_in_set *known, struct i
 }
 
 /* ---- io_uring ---- */
-
-/* The number of a line, or -1: it says something else. */
-static long value(const char *line, const char *name)
-{
-	size_t len = strlen(name);
-	long v = 0;
-
-	if (strncmp(line, name, len))
-		return -1;
-	for (line += len; *line == '\t' || *line == ' '; line++)
-		;
-	if (*line < '0' || *line > '9')
-		return -1;
-	for (; *line >= '0' && *line <= '9' && v < INT32_MAX; line++)
-		v = v * 10 + (*line - '0');
-	return v;
-}
 
 /* "    2: socket:[4711]" */
 static bool is_socket(const char *line, uint64_t ino)

@@ -2,11 +2,11 @@
 /* shutdown(): the carrier's own, remembered in the page, with ENOTCONN where TCP's connection is over. */
 #include <poll.h>
 
-#include "epoll.h"
 #include "kick.h"
 #include "lib.h"
 #include "path.h"
 #include "real.h"
+#include "reg.h"
 #include "stream.h"
 #include "tcpstate.h"
 #include "turn.h"
@@ -36,9 +36,9 @@ static int stream_shutdown(struct iw_stream *s, int fd, int how)
 		atomic_fetch_and(&me->shut, ~(bits[how] & ~before));
 		return -1;
 	}
-	iw_epoll_look_again(fd);
+	iw_reg_look_again(fd);
 	if (bits[how] & IW_SHUT_WR) {
-		iw_epoll_room(fd);
+		iw_reg_room(fd);
 		iw_kick();
 	}
 	return 0;

@@ -11,7 +11,6 @@
 #include "proto/ctlmsg.h"
 #include "proto/page.h"
 #include "daemon.h"
-#include "epoll.h"
 #include "fdtab.h"
 #include "holders.h"
 #include "kinds.h"
@@ -19,6 +18,7 @@
 #include "opts.h"
 #include "paths/carrier.h"
 #include "proc.h"
+#include "reg.h"
 #include "stream.h"
 #include "sys.h"
 

@@ -2,7 +2,7 @@
 /* The swap of an open file for another one under the application's number, its epoll registrations included. */
 #include <sys/socket.h>
 
-#include "epoll.h"
+#include "reg.h"
 #include "swap.h"
 #include "sys.h"
 

@@ -10,14 +10,12 @@
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "proto/ctlmsg.h"
 #include "daemon.h"
-#include "epoll.h"
 #include "holders.h"
 #include "internal.h"
 #include "lock.h"
@@ -26,6 +24,7 @@
 #include "plain.h"
 #include "proc.h"
 #include "quiet.h"
+#include "reg.h"
 #include "sets.h"
 #include "stream.h"
 #include "swap.h"
@@ -275,7 +274,6 @@ static struct iw_stream *ask(int fd, struct iw_candidate *c, const struct judged
 	struct iw_ctl_id m;
 	int fds[2];
 
-	memset(&m, 0, sizeof(m));
 	iw_ctl_init(&m, IW_CTL_SWITCH, 0);
 	m.id = c->conn_id;
 	m.fd = fd;
@@ -328,7 +326,6 @@ static void switched(const struct iw_stream *s, int fd)
 	struct iw_ctl_id m;
 	struct iw_ctl_ack r;
 
-	memset(&m, 0, sizeof(m));
 	iw_ctl_init(&m, IW_CTL_SWITCHED, 0);
 	m.id = s->stream_id;
 	m.fd = fd;
@@ -411,7 +408,6 @@ static int ask_back(const struct iw_stream *s, int fd, struct iw_ctl_tcp *r)
 	struct iw_ctl_id m;
 	int fds[2];
 
-	memset(&m, 0, sizeof(m));
 	iw_ctl_init(&m, IW_CTL_BACK, 0);
 	m.id = s->stream_id;
 	m.fd = fd;

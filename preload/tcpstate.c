@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "proto/page.h"
-#include "epoll.h"
 #include "lib.h"
 #include "path.h"
+#include "reg.h"
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
@@ -165,7 +165,7 @@ static ssize_t send_lost(struct iw_stream *s, int fd, unsigned int st, size_t le
 		record_reset(other, IW_CLOSE_OPEN, ECONNRESET);	/* data for one that did SHUT_RDWR */
 		/* everybody who waits for this end is to look again, here and in other processes */
 		IW_SYS(shutdown, fd, SHUT_RDWR);
-		iw_epoll_look_again(fd);
+		iw_reg_look_again(fd);
 	}
 	return (ssize_t)len;
 }

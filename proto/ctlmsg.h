@@ -157,7 +157,7 @@ static_assert(sizeof(struct iw_ctl_opt) <= IW_CTL_MAX, "iw_ctl_opt");
  */
 int iw_ctl_check(const void *msg, size_t len, unsigned int nfds, int from_library);
 
-/* Fill the header for a message of this type (size from the type). */
+/* Fill the header for a message of this type (size from the type); the rest is 0. */
 void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq);
 /* Octets of a message of this type; 0 if there is no such type. */
 size_t iw_ctl_size(unsigned int type);

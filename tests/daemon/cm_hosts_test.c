@@ -116,24 +116,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void expect(int fd, const char *text)
-{
-	char buf[100] = "";
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	assert_int_equal(poll(&p, 1, 20000), 1);
-	assert_int_equal(recv(fd, buf, sizeof(buf) - 1, 0), strlen(text));
-	assert_string_equal(buf, text);
-}
-
-static void both_ways(int a, int b)
-{
-	assert_int_equal(send(a, "ping", 4, MSG_NOSIGNAL), 4);
-	expect(b, "ping");
-	assert_int_equal(send(b, "pong", 4, MSG_NOSIGNAL), 4);
-	expect(a, "pong");
-}
-
 static void propose(int h)
 {
 	lib_propose(at(h), h ? s : c, h ? SID : CID, !h);

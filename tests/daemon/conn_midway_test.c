@@ -163,18 +163,6 @@ static void given_up(void **state)
 	close(tcp[1]);
 }
 
-static int group_setup(void **state)
-{
-	log_init(0, 1);
-	return engine_init();
-}
-
-static int group_teardown(void **state)
-{
-	engine_fini();
-	return 0;
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -182,5 +170,5 @@ int main(void)
 	const struct CMUnitTest tests[] = { T(behind_plain_octets), T(what_is_no_frame), T(given_up) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, engine_setup, engine_teardown);
 }

@@ -647,18 +647,6 @@ static void junk_after_startup(void **state)
 	assert_true(ended > 250);
 }
 
-static int group_setup(void **state)
-{
-	log_init(0, 1);
-	return engine_init();
-}
-
-static int group_teardown(void **state)
-{
-	engine_fini();
-	return 0;
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -672,5 +660,5 @@ int main(void)
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, engine_setup, engine_teardown);
 }

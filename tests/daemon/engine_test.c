@@ -72,18 +72,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int group_setup(void **state)
-{
-	log_init(0, 1);
-	return engine_init();
-}
-
-static int group_teardown(void **state)
-{
-	engine_fini();
-	return 0;
-}
-
 #define T(f) cmocka_unit_test_setup(f, setup)
 
 /* Some kernels give -EAGAIN for a file with O_NONBLOCK; who shares it may set that again. */
@@ -109,5 +97,5 @@ int main(void)
 	const struct CMUnitTest tests[] = { T(restarted_at_once), T(order_of_start), T(nonblocking_again_and_again) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, engine_setup, engine_teardown);
 }

@@ -299,15 +299,8 @@ static void at_any_moment(void **state)
 		unsigned int asks = 0;
 		bool ours = false;
 
-		if (round) {
-			close_app(0);
-			close_app(1);
-			run_until(quiet, NULL);
-			for (int i = 0; i < 2; i++)
-				munmap(app[i].page, app[i].g.size);
-			tcp_pair(tcp);
-			ngone = 0;
-		}
+		if (round)
+			next_pair();
 		relayed(0);
 		start(&w, job_write);
 		start(&rd, job_read);

@@ -348,17 +348,6 @@ static void settled(int i)
 	assert_int_equal(nupgraded, 2);
 }
 
-static void next_pair(void)
-{
-	close_app(0);
-	close_app(1);
-	run_until(quiet, NULL);
-	for (int i = 0; i < 2; i++)
-		munmap(app[i].page, app[i].g.size);
-	tcp_pair(tcp);
-	ngone = nupgraded = 0;
-}
-
 static bool met_or_readable(void *arg)
 {
 	return trouble.met || readable(arg);
@@ -1111,15 +1100,8 @@ static void nothing_is_lost(void **state)
 	seed = getenv("IW_SEED") ? (unsigned int)atoi(getenv("IW_SEED")) : (unsigned int)getpid();
 	print_message("# IW_SEED=%u\n", seed);
 	for (unsigned int i = 0; i < rounds; i++) {
-		if (i) {
-			close_app(0);
-			close_app(1);
-			run_until(quiet, NULL);
-			for (int k = 0; k < 2; k++)
-				munmap(app[k].page, app[k].g.size);
-			tcp_pair(tcp);
-			ngone = nupgraded = 0;
-		}
+		if (i)
+			next_pair();
 		random_round(i, &up);
 	}
 	print_message("# %u of %u were upgraded\n", up, rounds);

@@ -219,6 +219,18 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* Another connection instead of the two ends, of which nothing is left then. */
+static inline void next_pair(void)
+{
+	close_app(0);
+	close_app(1);
+	run_until(quiet, NULL);
+	for (int i = 0; i < 2; i++)
+		munmap(app[i].page, app[i].g.size);
+	tcp_pair(tcp);
+	ngone = nupgraded = 0;
+}
+
 static int group_setup(void **state)
 {
 	log_init(0, 1);
@@ -374,7 +386,6 @@ static inline int next_octets(const struct app *a, void *buf, size_t len)
 	char b_[64]; \
 	assert_int_equal(next_octets(a, b_, sizeof(b_)), how); \
 } while (0)
-/* Waits until there is something, and compares it. */
 /* Octets into fd until everything behind it is full; then the application at `to` reads what it has, and nobody else moves. */
 static inline void all_but_ours(int fd, int to)
 {
@@ -391,6 +402,7 @@ static inline void all_but_ours(int fd, int to)
 	assert_int_equal(errno, EAGAIN);
 }
 
+/* Waits until there is something, and compares it. */
 static inline void expect_text_at(int fd, const char *text, int line)
 {
 	char b[64] = { 0 };

@@ -25,6 +25,19 @@
 #include "daemon/base/engine.h"
 #include "daemon/base/log.h"
 
+/* For a group of tests. */
+static inline int engine_setup(void **state)
+{
+	log_init(0, 1);
+	return engine_init();
+}
+
+static inline int engine_teardown(void **state)
+{
+	engine_fini();
+	return 0;
+}
+
 /* s[0] connected from, s[1] accepted. */
 static inline void tcp_pair_family(int s[2], int family)
 {

@@ -176,7 +176,7 @@ void iw_rights_left(const struct msghdr *m)
 {
 }
 
-void iw_epoll_room(int fd)
+void iw_reg_room(int fd)
 {
 }
 
@@ -198,7 +198,7 @@ void iw_kick(void)
 {
 }
 
-void iw_epoll_look_again(int fd)
+void iw_reg_look_again(int fd)
 {
 }
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Which epoll sets hold which of our fds. Where nothing else is said callers hold iw_tab_lock. */
+#ifndef IW_PRELOAD_REG_H
+#define IW_PRELOAD_REG_H
+
+#include <stdbool.h>
+#include <sys/epoll.h>
+
+#include "candidate.h"
+#include "sets.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * Before a switch, behind the gate: register all sets that hold the file, as note and kernel have it. -errno: there is one that it cannot be
+ * moved along in (now). Takes the lock; iw_reg_forget() undoes it.
+ */
+int iw_reg_learn(const struct iw_files *v, const struct iw_epoll_note *n);
+/* May fd's registrations be made again for another file, so that nobody notices? */
+bool iw_reg_may_move(int fd);
+int iw_reg_detach(int fd);		/* DEL everywhere before a swap; -errno: one of them could not (all are back in place) */
+void iw_reg_attach(int fd, bool other);	/* ADD everywhere after it; other: it is another file now */
+bool iw_reg_lost(int fd);		/* registrations of fd are known to be incomplete */
+void iw_reg_drop_fd(int fd);
+void iw_reg_forget(int fd);		/* the same; takes the lock, and only when there is something */
+
+/* epfd is an epoll set: made by this process; or seen to be one. No lock. */
+void iw_set_born(int epfd);
+void iw_set_seen(int epfd);
+
+/* Call when fd's fixed bits may have become more without a wake-up from the kernel (IW_SHUT_RST was set): epoll looks again. Takes the
+ * lock. */
+void iw_reg_look_again(int fd);
+
+/* A stream was shut for writing: the sets that wait for room in it are told. Takes the lock. */
+void iw_reg_room(int fd);
+/* Is fd a hidden descriptor of ours, and it has to go elsewhere, see iw_internal_make_way(). They take the lock. */
+bool iw_reg_owns(int fd);
+void iw_reg_make_way(int fd);
+
+/* ---- for epoll.c ---- */
+
+struct iw_reg {
+	uint64_t data;
+	int fd, epfd;		/* epfd -1: the set lives on under a number we do not know */
+	uint32_t events;
+	uint32_t swapped;	/* value of iw_reg_swaps when it moved to a carrier; 0 never */
+	uint32_t next_fd, next_hash;	/* index + 1 */
+	bool parked;		/* taken out of the kernel's set, because only bits that TCP would not show are ready */
+	int room;		/* what says EPOLLOUT for a full carrier that was shut for writing; 0: nothing */
+	uint64_t room_ino;
+	bool fired;		/* the same, because it reports once and has done so */
+	bool moving;		/* a candidate's, about to be moved; fired then: it has reported, and the kernel has it still */
+	bool raw;		/* the program registers by other ways, which must find it in the kernel's set */
+};
+
+extern _Atomic uint32_t iw_reg_swaps;	/* becomes more with each iw_reg_attach() */
+extern _Atomic uint32_t iw_reg_rooms;	/* registrations with room */
+
+struct iw_reg *iw_reg_find(int fd, int epfd);
+/* The next one behind last, NULL: the first, of those in the set with this data. */
+struct iw_reg *iw_reg_by_data(int epfd, uint64_t data, const struct iw_reg *last);
+void iw_reg_add(int fd, int epfd, const struct epoll_event *ev);
+void iw_reg_change(struct iw_reg *r, const struct epoll_event *ev);	/* MOD */
+void iw_reg_del(struct iw_reg *r);
+long iw_reg_ctl(const struct iw_reg *r, int op);	/* in the kernel's set; -errno */
+void iw_reg_room_drop(struct iw_reg *r);
+void iw_reg_room_update(struct iw_reg *r);
+void iw_note_change(struct iw_epoll_note *n, int epfd, int op, int fd, const struct epoll_event *ev);
+
+#pragma GCC visibility pop
+#endif
