@@ -127,7 +127,8 @@ static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t)
 
 	iw_candidate_closed(c);		/* the daemon may have it as a plain one */
 	iw_ctl_init(&m, IW_CTL_PROPOSE, 0);
-	m.conn_id = c->conn_id = iw_daemon_conn_id();
+	m.conn_id = iw_daemon_conn_id();
+	c->conn_id = m.conn_id;
 	m.cookie = get_cookie(fd, SO_COOKIE);
 	m.netns = get_cookie(fd, SO_NETNS_COOKIE);
 	m.local = t->local;

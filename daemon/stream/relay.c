@@ -227,13 +227,16 @@ static void up_sent(struct op *op, int res, bool more)
 	relay_moved(st);
 }
 
+/*
+ * Not MSG_WAITALL: when a part has gone, a send that waits for the rest takes the error of a reset with it, and what is read next looks like FIN.
+ */
 static void up_send(struct stream *st)
 {
 	struct relay_dir *d = &st->relay->up;
 	struct io_uring_sqe *sqe = engine_sqe();
 
 	st->t_tx.fn = up_sent;
-	io_uring_prep_send(sqe, st->end[0].tcp, d->buf + d->off, relay_hand(d), MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_prep_send(sqe, st->end[0].tcp, d->buf + d->off, relay_hand(d), MSG_NOSIGNAL);
 	engine_submit(sqe, &st->t_tx);
 }
 

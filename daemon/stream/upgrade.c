@@ -223,7 +223,7 @@ static void frame_send(struct stream *st)
 	struct io_uring_sqe *sqe = engine_sqe();
 
 	st->t_tx.fn = frame_sent;
-	io_uring_prep_send(sqe, st->end[0].tcp, u->frame + u->frame_off, u->frame_len - u->frame_off, MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_prep_send(sqe, st->end[0].tcp, u->frame + u->frame_off, u->frame_len - u->frame_off, MSG_NOSIGNAL);	/* see up_send() */
 	engine_submit(sqe, &st->t_tx);
 }
 

@@ -299,6 +299,30 @@ static void relay_reset_by_server(void **state)
 	expect_end(&app[0], -ECONNRESET);
 }
 
+static void write_until_full(struct job *w)
+{
+	uint64_t had = 1;
+
+	start(w, job_write);
+	while (had != w->got) {
+		had = w->got;
+		run_rounds(50);
+	}
+}
+
+/* Whichever of the relay's requests takes the error, the reader gets no end instead of it. */
+static void relay_reset_of_a_blocked_writer(void **state)
+{
+	struct job w0 = { .a = &app[0], .out = UINT64_MAX };
+
+	relay();
+	write_until_full(&w0);
+	reset_peer();
+	finish(&w0);
+	assert_true(w0.err == EPIPE || w0.err == ECONNRESET);	/* the carrier's own, when it is closed already */
+	expect_end(&app[0], -ECONNRESET);
+}
+
 /* The TCP socket was made non-blocking by the application: the relay waits all the same. */
 static void relay_of_a_nonblocking_socket(void **state)
 {
@@ -753,7 +777,7 @@ int main(void)
 		T(relay_is_lossless), T(unread_octets_are_there_at_once), T(more_unread_than_a_carrier_takes), T(fin_before_the_switch),
 		T(reset_before_the_switch), T(positions_of_the_client), T(positions_of_the_server), T(crc_of_the_last_octets),
 		T(crc_needs_all_of_them), T(relay_half_close_by_client), T(relay_half_close_by_server), T(relay_close_with_unread), T(relay_close_with_unread_behind),
-		T(relay_octets_for_a_closed_end), T(relay_linger_zero), T(relay_reset_by_server), T(relay_of_a_nonblocking_socket),
+		T(relay_octets_for_a_closed_end), T(relay_linger_zero), T(relay_reset_by_server), T(relay_reset_of_a_blocked_writer), T(relay_of_a_nonblocking_socket),
 		T(abandoned_without_a_trace), T(carrier_has_a_name), T(page_is_filled), T(segment_is_sealed), T(quota_of_streams),
 		T(quota_of_memory_leaves_the_socket), T(memory_is_set_aside), T(memory_of_the_relay_is_given_back), T(out_of_descriptors),
 		T(options_are_kept), T(back_as_it_was), T(back_with_octets_in_tcp), T(back_is_not_asked_for_again), T(back_of_half_a_connection),
