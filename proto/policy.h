@@ -25,8 +25,8 @@
 #define IW_POLICY_CONNECT	1u
 #define IW_POLICY_LISTEN	2u
 
-#define IW_UPGRADE_CALLS	32u		/* upgrade_after, where the file says nothing */
-#define IW_UPGRADE_OCTETS	(128u << 10)
+#define IW_UPGRADE_CALLS	192u		/* upgrade_after, where the file says nothing: bench/worth */
+#define IW_UPGRADE_OCTETS	(4u << 20)
 #define IW_UPGRADE_MAX		(1 << 30)	/* of each */
 #define IW_UPGRADE_NEVER	UINT32_MAX	/* this limit is none */
 #define IW_UPGRADE_WAIT_MAX	10000
