@@ -134,7 +134,7 @@ END
 import socket, sys
 for i in range(int(sys.argv[2])):
     c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-    for k in range(30):
+    for k in range(110):
         c.sendall(b"question")
         c.recv(100)
     c.close()

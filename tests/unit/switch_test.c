@@ -27,6 +27,7 @@
 #include <cmocka.h>
 
 #include "proto/ctlmsg.h"
+#include "proto/policy.h"
 #include "proto/reason.h"
 
 /* ---- the daemon, and the program's peer ---- */
@@ -449,13 +450,13 @@ static void test_never(void **state)
 	tell("send 0 x");
 	assert_false(readable(t.ctl, 50));	/* the limits are those of all: not yet */
 	expect("send 1");
-	for (int i = 0; i < 31; i++)
+	for (unsigned int i = 1; i < IW_UPGRADE_CALLS; i++)
 		ask("send 1", "send 0 x");
 	tell("send 0 x");
 	welcome();
 	hear_plain(IW_REASON_POLICY, false);
 	expect("send 1");
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 300; i++)
 		ask("send 1", "send 0 x");
 	hear_nothing();
 	ask("close 0", "close 0");
