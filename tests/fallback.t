@@ -166,7 +166,7 @@ ok $? "young: the daemon was not told"
 host_ctl 2 why "$client/3" >"$RIG_DIR/why"
 grep -q 'young.*not yet carried what makes the switch worth it' "$RIG_DIR/why"
 ok $? "iwctl why PID/FD says so" || diag "$(cat "$RIG_DIR/why")"
-rounds 40
+rounds 100
 ends_of $client
 worth() { rounds 5 && is_iwarp; }
 until_true 20 worth
