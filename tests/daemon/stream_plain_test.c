@@ -304,7 +304,7 @@ static void write_until_full(struct job *w)
 	uint64_t had = 1;
 
 	start(w, job_write);
-	while (had != w->got) {
+	while (!w->got || had != w->got) {
 		had = w->got;
 		run_rounds(50);
 	}
