@@ -229,6 +229,12 @@ static bool only_urgent(int fd)
 	       IW_SYS(ioctl, fd, SIOCATMARK, &mark) == 0 && mark;
 }
 
+/* The kernel says that the carrier takes no more, whatever stands in the page. */
+static bool shut_by_daemon(struct iw_stream *s, int fd)
+{
+	return !(atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR) && IW_SYS(sendto, fd, "", 0, MSG_NOSIGNAL, NULL, 0) == -EPIPE;
+}
+
 short iw_stream_fix_events(struct iw_stream *s, int fd, short ev)
 {
 	const short in = POLLIN | POLLRDNORM, all = in | POLLRDHUP | POLLOUT | POLLWRNORM | POLLHUP;
@@ -241,9 +247,11 @@ short iw_stream_fix_events(struct iw_stream *s, int fd, short ev)
 	if ((ev & POLLPRI) && (ev & in) && !(ev & (POLLHUP | POLLRDHUP)) && only_urgent(fd))
 		ev &= ~in;
 	/* a recorded reset is one before the daemon has closed its end: it delivers what came before */
-	if (!(ev & (POLLHUP | POLLERR)) && (local || iw_stream_near(s) || atomic_load(&iw_stream_end(s)->close_state) != IW_CLOSE_RESET))
+	if (!(ev & (POLLHUP | POLLERR)) && (local || atomic_load(&iw_stream_end(s)->close_state) != IW_CLOSE_RESET))
 		return ev;
 	if (!iw_stream_verify(fd, s))
+		return ev;
+	if (!(ev & (POLLHUP | POLLERR)) && iw_stream_near(s) && !shut_by_daemon(s, fd))
 		return ev;
 	st = iw_tcp_eval(s, ev);
 	ev &= ~POLLERR;

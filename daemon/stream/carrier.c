@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -118,6 +119,37 @@ void carrier_reset(struct stream *st, int err)
 {
 	carrier_record_reset(st, err);
 	carrier_drop(st);
+}
+
+/*
+ * What the application wrote and nobody will send. A full carrier would keep it asleep in poll(POLLOUT), since a unix socket is not
+ * writable merely because it cannot send. One octet stays: closing with it unread is a reset for programs without the library.
+ */
+static void drop_unsent(struct stream *st)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+	} control;
+	char buf[16384];
+	int have = 0;
+
+	while (!ioctl(st->d, FIONREAD, &have) && have > 1) {
+		struct iovec v = { .iov_base = buf, .iov_len = (size_t)have - 1 < sizeof(buf) ? (size_t)have - 1 : sizeof(buf) };
+		struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+
+		if (recvmsg(st->d, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
+			break;
+		passed_take(&m, NULL, 0, st->end[0].uid);
+	}
+}
+
+void carrier_lost(struct stream *st, int err)
+{
+	carrier_record_reset(st, err);
+	engine_cancel(&st->d_rx);
+	shutdown(st->d, SHUT_RD);
+	drop_unsent(st);
 }
 
 bool carrier_hup(const struct stream *st)

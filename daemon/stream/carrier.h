@@ -17,6 +17,8 @@ int carrier_make(uint64_t id, int s[2]);	/* of this stream; both ends are the ca
 void carrier_fin(struct stream *st);		/* the peer's FIN: every octet is in the carrier */
 void carrier_record_reset(struct stream *st, int err);	/* in the page only; after a FIN it becomes EPIPE */
 void carrier_reset(struct stream *st, int err);	/* the page says RESET; then the carrier goes */
+/* The page says RESET, and writers hear it; what the peer sent before is still to be delivered, as TCP delivers what it has received. */
+void carrier_lost(struct stream *st, int err);
 void carrier_drop(struct stream *st);		/* close d */
 void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn);	/* by d_rx */
 void carrier_received(struct stream *st, int res);	/* first thing in fn: descriptors that came along are closed */

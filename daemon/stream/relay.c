@@ -29,8 +29,23 @@ void relay_abort(struct stream *st)
 
 void relay_lost(struct stream *st, int err)
 {
-	carrier_reset(st, err == EPIPE || err == EAGAIN ? ECONNRESET : err);
-	stream_kill(st);
+	struct stream_relay *r = st->relay;
+
+	if (r->lost)
+		return;
+	r->lost = true;
+	if (err == EAGAIN)
+		err = ECONNRESET;
+	if (st->app_closed || r->down.fin) {
+		carrier_reset(st, err);
+		stream_kill(st);
+		return;
+	}
+	st->state = STREAM_CLOSING;
+	carrier_lost(st, err);
+	engine_cancel(&st->t_rx);	/* the watch; then what is unread is read */
+	relay_go(st);
+	relay_moved(st);
 }
 
 static void relay_check_end(struct stream *st)
@@ -48,7 +63,7 @@ static void relay_check_end(struct stream *st)
 
 static void relay_hup(struct stream *st, bool error)
 {
-	if (error || tcp_linger0(&st->kept))
+	if (error || st->relay->lost || tcp_linger0(&st->kept))
 		relay_abort(st);
 	else
 		relay_check_end(st);
@@ -245,7 +260,7 @@ static void up_go(struct stream *st)
 	struct stream_relay *r = st->relay;
 	struct relay_dir *d = &r->up;
 
-	if (st->state == STREAM_DEAD || r->over || st->t_tx.busy)
+	if (st->state == STREAM_DEAD || r->over || r->lost || st->t_tx.busy)
 		return;
 	if (relay_hand(d) || (d->eof && !d->fin)) {
 		if (upgrade_holds(st))
@@ -272,8 +287,8 @@ static void down_watched(struct op *op, int res, bool more)
 
 	if (st->state == STREAM_DEAD) {
 		stream_ended_op(st);
-	} else if (res > 0 && (res & POLLERR) && !getsockopt(st->end[0].tcp, SOL_SOCKET, SO_ERROR, &err, &len)) {
-		relay_lost(st, err ? err : ECONNRESET);
+	} else if (res > 0 && (res & POLLERR) && !getsockopt(st->end[0].tcp, SOL_SOCKET, SO_ERROR, &err, &len) && (err || !st->t_tx.busy)) {
+		relay_lost(st, err ? err : ECONNRESET);	/* without one a send has it, and will say so */
 	} else if (!more && !st->relay->down.fin) {
 		down_go(st);
 		relay_moved(st);
@@ -302,26 +317,26 @@ static void down_fin(struct stream *st)
 static void down_received(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, t_rx);
+	struct stream_relay *r = st->relay;
 	struct relay_dir *d;
 
 	if (st->state == STREAM_DEAD) {
 		stream_ended_op(st);
 		return;
 	}
-	d = &st->relay->down;
-	if (res < 0 && res != -ECANCELED && !engine_file_again(st->end[0].tcp, res, &st->relay->spun)) {
-		relay_lost(st, -res);
-		return;
-	}
+	d = &r->down;
 	if (res > 0) {
 		relay_count(d, d->buf + d->len, (size_t)res);
 		d->len += (size_t)res;
 	} else if (!res) {
 		d->eof = true;
+	} else if (res != -ECANCELED && !engine_file_again(st->end[0].tcp, res, &r->spun)) {
+		d->eof = true;
+		relay_lost(st, -res);
 	}
-	if (res >= 0)
+	if (res > 0 || (!res && !r->lost))
 		upgrade_came(st);
-	if (st->state == STREAM_DEAD || st->relay->over)
+	if (st->state == STREAM_DEAD || r->over)
 		return;
 	down_go(st);
 	relay_moved(st);
@@ -362,21 +377,24 @@ static void down_sent(struct op *op, int res, bool more)
 	}
 	if (res > 0)
 		given(st, (size_t)res);
+	st->relay->full = relay_hand(&st->relay->down);
 	if (st->t_rx.busy && !st->relay->down.fin)
 		engine_cancel(&st->t_rx);	/* the watch; then it is read again */
 	relay_go(st);
 	relay_moved(st);
 }
 
+/* Only one that waits needs the watch. */
 static void down_send(struct stream *st)
 {
-	struct relay_dir *d = &st->relay->down;
+	struct stream_relay *r = st->relay;
+	struct relay_dir *d = &r->down;
 	struct io_uring_sqe *sqe = engine_sqe();
 
 	st->d_tx.fn = down_sent;
-	io_uring_prep_send(sqe, st->d, d->buf + d->off, relay_hand(d), MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_prep_send(sqe, st->d, d->buf + d->off, relay_hand(d), MSG_NOSIGNAL | (r->full ? MSG_WAITALL : MSG_DONTWAIT));
 	engine_submit(sqe, &st->d_tx);
-	if (!st->t_rx.busy && !d->eof && !st->relay->mute)
+	if (r->full && !st->t_rx.busy && !d->eof && !r->mute)
 		down_watch(st);
 }
 
@@ -400,7 +418,9 @@ static void down_go(struct stream *st)
 	}
 	if (!relay_hand(d))
 		d->off = d->len = 0;
-	if (d->eof && !d->fin)
+	if (d->eof && r->lost)
+		stream_kill(st);
+	else if (d->eof && !d->fin)
 		down_fin(st);
 	else if (!d->eof && !r->mute && !st->t_rx.busy)
 		down_recv(st);
@@ -443,8 +463,7 @@ static void count(struct stream *st)
 	r->down.pos = c.received - c.unread;
 }
 
-/* False: TCP is lost. */
-static bool move_unread(struct stream *st)
+static void move_unread(struct stream *st)
 {
 	struct relay_dir *d = &st->relay->down;
 	int have = tcp_unread(st->end[0].tcp);
@@ -455,7 +474,7 @@ static bool move_unread(struct stream *st)
 
 		if (k < 0 && !op_again(-errno)) {
 			relay_lost(st, errno);
-			return false;
+			return;
 		}
 		if (k <= 0)
 			break;
@@ -469,7 +488,6 @@ static bool move_unread(struct stream *st)
 			break;
 		have -= (int)k;
 	}
-	return true;
 }
 
 void relay_start(struct stream *st)
@@ -479,9 +497,8 @@ void relay_start(struct stream *st)
 	engine_file_waits(st->end[0].tcp);
 	setsockopt(st->d, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));	/* an urgent octet is not lost, its mark is */
 	count(st);
-	if (!move_unread(st))
-		return;
 	carrier_poll(st, relay_hup);
+	move_unread(st);
 	relay_go(st);
 }
 

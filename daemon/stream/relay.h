@@ -31,6 +31,8 @@ struct stream_relay {
 	void (*left)(struct stream *st);	/* called when the request that was under way has ended, */
 	int err;			/* by this error */
 	bool discard;			/* nobody reads the carrier any more, yet it is not closed (SHUT_RD) */
+	bool full;			/* the carrier was, for what is in hand of down */
+	bool lost;			/* TCP is; what came before is still passed on */
 	bool deaf, mute;		/* by who waits for it to come to rest: the carrier, TCP is not read */
 	bool looked_at;			/* what is in hand of down is not to be passed on yet (upgrade.c) */
 	unsigned int spun;		/* see engine_file_again() */
@@ -48,7 +50,7 @@ void relay_go(struct stream *st);	/* look what can be done in both directions */
 void relay_moved(struct stream *st);	/* after each request on it that ended: whoever waits for something looks again */
 void relay_rest(struct stream *st);	/* tell who waits for it to come to rest */
 void relay_abort(struct stream *st);	/* RST on TCP */
-void relay_lost(struct stream *st, int err);	/* TCP is lost */
+void relay_lost(struct stream *st, int err);	/* TCP is lost: a reset, behind what came before it */
 
 static inline size_t relay_hand(const struct relay_dir *d)
 {

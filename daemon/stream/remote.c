@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "daemon/base/log.h"
@@ -47,29 +46,6 @@ void remote_abort(struct stream *st, int err)
 	remote_end(st);
 }
 
-/*
- * What the application wrote and nobody will send. A full carrier would keep it asleep in poll(POLLOUT), since a unix socket is not
- * writable merely because it cannot send. One octet stays: closing with it unread is a reset for programs without the library.
- */
-static void drop_unsent(struct stream *st)
-{
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
-	} control;
-	char buf[16384];
-	int have = 0;
-
-	while (!ioctl(st->d, FIONREAD, &have) && have > 1) {
-		struct iovec v = { .iov_base = buf, .iov_len = (size_t)have - 1 < sizeof(buf) ? (size_t)have - 1 : sizeof(buf) };
-		struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-
-		if (recvmsg(st->d, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
-			break;
-		passed_take(&m, NULL, 0, st->end[0].uid);
-	}
-}
-
 void remote_reset(struct stream *st, int err)
 {
 	struct stream_remote *r = st->remote;
@@ -81,12 +57,8 @@ void remote_reset(struct stream *st, int err)
 		carrier_reset(st, err);
 		return;
 	}
-	/* Writers hear it now; what the peer sent before is delivered first, as TCP delivers what it has received. */
-	carrier_record_reset(st, err);
 	st->state = STREAM_CLOSING;
-	engine_cancel(&st->d_rx);
-	shutdown(st->d, SHUT_RD);
-	drop_unsent(st);
+	carrier_lost(st, err);
 	pump_queue(st);
 }
 

@@ -19,7 +19,7 @@ enum stream_state {
 	STREAM_STARTING,	/* MPA startup, from the octets on that both daemons agreed on */
 	STREAM_RUNNING,		/* ring stream */
 	STREAM_LOCAL,		/* both ends are applications of this host; the daemon watches for the close only */
-	STREAM_CLOSING,		/* the application is gone, or has T back; the rest is being delivered */
+	STREAM_CLOSING,		/* one side is gone, or the application has T back; the rest is being delivered */
 	STREAM_DEAD,
 };
 

@@ -303,6 +303,67 @@ static void relay_reset_by_server(void **state)
 	expect_end(&app[0], -ECONNRESET);
 }
 
+enum { BEHIND = 1 << 20 };	/* more than carrier and relay take */
+
+static bool all_there(void *arg)
+{
+	int n;
+
+	return !ioctl(tcp[1], SIOCOUTQ, &n) && !n;
+}
+
+static bool recorded(void *arg)
+{
+	return atomic_load(&app[0].page->end[0].close_state) == IW_CLOSE_RESET;
+}
+
+/* The peer sends more than the application has read, and half-closes if told to. */
+static void sent_behind(bool fin)
+{
+	struct job w1 = { .fd = tcp[1], .out = BEHIND, .seed_out = 2, .shut = fin };
+	int room = 4 << 20;
+
+	if (setsockopt(tcp[0], SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)))
+		skip();
+	relay();
+	start(&w1, job_write);
+	finish(&w1);
+	run_until(all_there, NULL);
+	run_rounds(20);
+}
+
+/* Writers hear it, readers get what came before: all of it, and then `how`. */
+static void read_behind(int how)
+{
+	struct job r0 = { .a = &app[0], .in = UINT64_MAX, .seed_in = 2 };
+	char c;
+
+	run_until(recorded, NULL);
+	assert_int_equal(send(app[0].fd, "x", 1, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	assert_int_equal(recv(app[0].fd, &c, 1, MSG_PEEK), 1);
+	start(&r0, job_read);
+	finish(&r0);
+	assert_int_equal(r0.got, BEHIND);
+	assert_int_equal(r0.err, how);
+	run_until(gone, NULL);
+}
+
+static void relay_reset_behind(void **state)
+{
+	sent_behind(false);
+	reset_peer();
+	read_behind(ECONNRESET);
+}
+
+/* FIN came before it, which is not known before all is read. */
+static void relay_reset_behind_fin(void **state)
+{
+	sent_behind(true);
+	reset_peer();
+	read_behind(EPIPE);
+}
+
 static void write_until_full(struct job *w)
 {
 	uint64_t had = 1;
@@ -314,7 +375,30 @@ static void write_until_full(struct job *w)
 	}
 }
 
-/* Whichever of the relay's requests takes the error, the reader gets no end instead of it. */
+/* The other direction is full, too: its writer wakes up, and the relay's own send takes the error. */
+static void reset_behind_both(bool fin)
+{
+	struct job w0 = { .a = &app[0], .out = UINT64_MAX };
+
+	sent_behind(fin);
+	write_until_full(&w0);
+	reset_peer();
+	finish(&w0);
+	assert_int_equal(w0.err, EPIPE);
+	read_behind(fin ? EPIPE : ECONNRESET);
+}
+
+static void relay_reset_behind_both(void **state)
+{
+	reset_behind_both(false);
+}
+
+static void relay_reset_behind_fin_both(void **state)
+{
+	reset_behind_both(true);
+}
+
+/* Nothing is behind: whichever of the relay's requests takes the error, the reader gets no end instead of it. */
 static void relay_reset_of_a_blocked_writer(void **state)
 {
 	struct job w0 = { .a = &app[0], .out = UINT64_MAX };
@@ -325,6 +409,18 @@ static void relay_reset_of_a_blocked_writer(void **state)
 	finish(&w0);
 	assert_true(w0.err == EPIPE || w0.err == ECONNRESET);	/* the carrier's own, when it is closed already */
 	expect_end(&app[0], -ECONNRESET);
+}
+
+/* Nobody reads it: the stream ends when the application closes. */
+static void relay_reset_behind_closed(void **state)
+{
+	sent_behind(false);
+	reset_peer();
+	run_until(recorded, NULL);
+	run_rounds(20);
+	assert_int_equal(ngone, 0);
+	close_app(0);
+	run_until(gone, NULL);
 }
 
 /* The TCP socket was made non-blocking by the application: the relay waits all the same. */
@@ -781,7 +877,8 @@ int main(void)
 		T(relay_is_lossless), T(unread_octets_are_there_at_once), T(more_unread_than_a_carrier_takes), T(fin_before_the_switch),
 		T(reset_before_the_switch), T(positions_of_the_client), T(positions_of_the_server), T(crc_of_the_last_octets),
 		T(crc_needs_all_of_them), T(relay_half_close_by_client), T(relay_half_close_by_server), T(relay_close_with_unread), T(relay_close_with_unread_behind),
-		T(relay_octets_for_a_closed_end), T(relay_linger_zero), T(relay_reset_by_server), T(relay_reset_of_a_blocked_writer), T(relay_of_a_nonblocking_socket),
+		T(relay_octets_for_a_closed_end), T(relay_linger_zero), T(relay_reset_by_server), T(relay_reset_behind), T(relay_reset_behind_fin), T(relay_reset_behind_both),
+		T(relay_reset_behind_fin_both), T(relay_reset_behind_closed), T(relay_reset_of_a_blocked_writer), T(relay_of_a_nonblocking_socket),
 		T(abandoned_without_a_trace), T(carrier_has_a_name), T(page_is_filled), T(segment_is_sealed), T(quota_of_streams),
 		T(quota_of_memory_leaves_the_socket), T(memory_is_set_aside), T(memory_of_the_relay_is_given_back), T(out_of_descriptors),
 		T(options_are_kept), T(back_as_it_was), T(back_with_octets_in_tcp), T(back_is_not_asked_for_again), T(back_of_half_a_connection),
