@@ -23,6 +23,8 @@ static const struct ctl_type {
 	[IW_CTL_SWITCHED] = { "SWITCHED", sizeof(struct iw_ctl_id), 0, 0 },
 	[IW_CTL_ABANDON] = { "ABANDON", sizeof(struct iw_ctl_id), 0, 0 },
 	[IW_CTL_BACK] = { "BACK", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_MAP] = { "MAP", sizeof(struct iw_ctl_id), 0, 0 },
+	[IW_CTL_UNMAP] = { "UNMAP", sizeof(struct iw_ctl_id), 0, 0 },
 	[IW_CTL_OPEN] = { "OPEN", sizeof(struct iw_ctl_fdmsg), 0, 1 },
 	[IW_CTL_GETSOCKOPT] = { "GETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
 	[IW_CTL_SETSOCKOPT] = { "SETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
@@ -32,6 +34,7 @@ static const struct ctl_type {
 	[IW_CTL_STREAM] = { "STREAM", sizeof(struct iw_ctl_stream), TO_LIB, 2 },
 	[IW_CTL_OPT] = { "OPT", sizeof(struct iw_ctl_opt), TO_LIB, 0 },
 	[IW_CTL_TCP] = { "TCP", sizeof(struct iw_ctl_tcp), TO_LIB, 1 },
+	[IW_CTL_MAPPED] = { "MAPPED", sizeof(struct iw_ctl_mapped), TO_LIB, 2 },
 };
 
 static const struct ctl_type *find(unsigned int type)
@@ -120,6 +123,13 @@ static int check_stream(const struct iw_ctl_stream *m)
 	return check_addr(&m->local) || check_addr(&m->peer) ? -EPROTO : 0;
 }
 
+static int check_mapped(const struct iw_ctl_mapped *m)
+{
+	if (check_result(m->result, m->reason))
+		return -EPROTO;
+	return m->result || (m->stream_id && m->size >= IW_PAGE_SIZE) ? 0 : -EPROTO;
+}
+
 static int check_opt(const struct iw_ctl_opt *m)
 {
 	if (m->end > 1 || m->optlen > IW_CTL_OPTMAX)
@@ -157,7 +167,9 @@ static int check_body(const void *msg)
 		return check_stream(msg);
 	case IW_CTL_TCP:
 		return check_result(((const struct iw_ctl_tcp *)msg)->result, ((const struct iw_ctl_tcp *)msg)->reason);
-	default:	/* CLOSED, SWITCH, SWITCHED, BACK, OPEN: any value can be meant */
+	case IW_CTL_MAPPED:
+		return check_mapped(msg);
+	default:	/* CLOSED, SWITCH, SWITCHED, BACK, MAP, UNMAP, OPEN: any value can be meant */
 		return 0;
 	}
 }
@@ -176,6 +188,8 @@ static int fds_ok(const struct ctl_type *t, const void *msg, unsigned int n)
 		return n == 1 || n == t->nfds;
 	case IW_CTL_TCP:
 		return n == (((const struct iw_ctl_tcp *)msg)->result ? 0 : t->nfds);
+	case IW_CTL_MAPPED:
+		return n == (((const struct iw_ctl_mapped *)msg)->result ? 0 : t->nfds);
 	default:
 		return n == t->nfds;
 	}

@@ -6,7 +6,7 @@
  *
  * STREAM with fds is followed by an ACK with the same seq, its id the stream: by then the daemon has closed its copies of them, so that a
  * close by the application is the last one. The reply is complete with it. Of the socket that comes with TCP the daemon keeps its copy until
- * SWITCHED. Who has taken what was offered stands in the page (enum iw_hand), should SWITCHED or ABANDON not arrive.
+ * SWITCHED, of that which comes with MAPPED for good. Who has taken what was offered stands in the page (enum iw_hand), should SWITCHED or ABANDON not arrive.
  *
  * The daemon trusts no field: sizes, enums and fds are checked by iw_ctl_check(); a bad message closes that client only.
  */
@@ -18,7 +18,7 @@
 #include "page.h"
 
 #define IW_CTL_MAGIC	0x49574331u	/* "IWC1" */
-#define IW_CTL_VERSION	4
+#define IW_CTL_VERSION	5
 #define IW_CTL_MAX	512u		/* octets of the longest message */
 #define IW_CTL_SOCK	"ctl.sock"
 
@@ -30,10 +30,12 @@ enum iw_ctl_type {
 	IW_CTL_CLOSED,		/* the process closed its last fd of conn_id. No reply */
 	IW_CTL_SWITCH,		/* (TCP socket) of a proposal -> STREAM (carrier, segment), or STREAM with result 1: not now, or plain; reason */
 	IW_CTL_SWITCHED,	/* what came with STREAM is the application's fd -> ACK: what was unread in the TCP socket lies in it; what came
-				 * with TCP is -> ACK: it is the only one */
+				 * with TCP is -> ACK: it is the only one; the map that came with MAPPED is used -> ACK */
 	IW_CTL_ABANDON,		/* what was offered will not be used: the application keeps what it has. No reply */
 	IW_CTL_BACK,		/* a relayed stream that is dry -> TCP (TCP socket), or TCP with result 1: not now. Its connection is proposed
 				 * as before, by the same conn_id and slot; GO comes again when it is time */
+	IW_CTL_MAP,		/* a stream over RDMAP that is dry -> MAPPED (TCP socket, map), or MAPPED with result 1: not now */
+	IW_CTL_UNMAP,		/* the library has stopped, and its copy of the socket is closed -> ACK: the daemon works the stream again */
 	IW_CTL_OPEN,		/* (carrier) a carrier without known stream -> STREAM (segment) */
 	IW_CTL_GETSOCKOPT,	/* -> OPT */
 	IW_CTL_SETSOCKOPT,	/* -> OPT */
@@ -44,6 +46,7 @@ enum iw_ctl_type {
 	IW_CTL_STREAM,
 	IW_CTL_OPT,
 	IW_CTL_TCP,
+	IW_CTL_MAPPED,
 };
 
 struct iw_ctl_hdr {
@@ -95,7 +98,7 @@ struct iw_ctl_conn {		/* PLAIN */
 #define IW_CONN_CLIENT		1u	/* connect side (else accept side) */
 #define IW_CONN_FOR_NOW		2u	/* PLAIN: it may be switched later (busy): the proposal stands */
 
-struct iw_ctl_id {		/* CLOSED, SWITCH, SWITCHED, ABANDON, BACK */
+struct iw_ctl_id {		/* CLOSED, SWITCH, SWITCHED, ABANDON, BACK, MAP, UNMAP */
 	struct iw_ctl_hdr h;
 	uint64_t id;		/* CLOSED, SWITCH: conn_id; else stream_id */
 	uint32_t reason;	/* ABANDON: enum iw_reason */
@@ -135,6 +138,14 @@ struct iw_ctl_tcp {
 	uint32_t reason;
 	uint64_t stream_id;
 	int32_t linger_on, linger_s;	/* the application's SO_LINGER; the socket has another one until it is taken */
+};
+
+struct iw_ctl_mapped {
+	struct iw_ctl_hdr h;
+	int32_t result;		/* 0: socket and map (proto/map.h) are here; 1: not now */
+	uint32_t reason;
+	uint64_t stream_id;
+	uint64_t size;		/* of the map */
 };
 
 #define IW_CTL_OPTMAX	256u

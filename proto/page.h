@@ -28,8 +28,11 @@
 #define IW_PAGE_LOCAL	0x0001		/* both ends are processes of this host: the carrier joins them directly */
 #define IW_PAGE_NEAR	0x0002		/* LOCAL, or may become so (iw_page_end.hand); before that the page is the daemon's and ours alone */
 
-/* iw_page.want */
+/* iw_page.want: bits */
 #define IW_WANT_BACK	1u		/* relayed, and nothing better will come: ask for the TCP socket (BACK) when the carrier is dry */
+
+#define IW_WANT_MAP	2u	/* over RDMAP, and pumped: ask for the map (MAP) when the carrier is dry */
+#define IW_WANT_UNMAP	4u	/* mapped, and the daemon asks to have it back (UNMAP) */
 
 /* How the stream of bytes towards this end stands; written by the daemon (by the other end's library when LOCAL). */
 enum iw_close_state {
@@ -39,8 +42,8 @@ enum iw_close_state {
 };
 
 /*
- * What the daemon has offered the library of an end: a carrier in the place of its TCP socket, or that socket back. The library takes it at
- * the moment of the exchange, the daemon takes it back when the library is gone or will not: each by a compare-and-swap, so that both know
+ * What the daemon has offered the library of an end: a carrier in the place of its TCP socket, or that socket back, or the map of a stream over
+ * RDMAP. The library takes it at the moment of the exchange, the daemon takes it back when the library is gone or will not: each by a compare-and-swap, so that both know
  * whose it is, whatever becomes of their messages.
  */
 enum iw_hand {

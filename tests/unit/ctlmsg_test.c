@@ -28,6 +28,8 @@ static const struct {
 	{ IW_CTL_SWITCHED, "SWITCHED", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_ABANDON, "ABANDON", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_BACK, "BACK", sizeof(struct iw_ctl_id), 1, 0 },
+	{ IW_CTL_MAP, "MAP", sizeof(struct iw_ctl_id), 1, 0 },
+	{ IW_CTL_UNMAP, "UNMAP", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_PLAIN, "PLAIN", sizeof(struct iw_ctl_conn), 1, 0 },
 	{ IW_CTL_CLOSED, "CLOSED", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_OPEN, "OPEN", sizeof(struct iw_ctl_fdmsg), 1, 1 },
@@ -39,6 +41,7 @@ static const struct {
 	{ IW_CTL_STREAM, "STREAM", sizeof(struct iw_ctl_stream), 0, 2 },
 	{ IW_CTL_OPT, "OPT", sizeof(struct iw_ctl_opt), 0, 0 },
 	{ IW_CTL_TCP, "TCP", sizeof(struct iw_ctl_tcp), 0, 1 },
+	{ IW_CTL_MAPPED, "MAPPED", sizeof(struct iw_ctl_mapped), 0, 2 },
 };
 #define N_ALL (sizeof(all) / sizeof(all[0]))
 
@@ -52,6 +55,7 @@ union msg {
 	struct iw_ctl_ack ack;
 	struct iw_ctl_stream stream;
 	struct iw_ctl_tcp tcp;
+	struct iw_ctl_mapped mapped;
 	struct iw_ctl_opt opt;
 	uint8_t octets[IW_CTL_MAX + 64];
 };
@@ -76,6 +80,10 @@ static void good(union msg *m, enum iw_ctl_type type)
 		m->stream.stream_id = 1;
 		m->stream.size = 1 << 20;
 		m->stream.local = m->stream.peer = v4;
+	}
+	if (type == IW_CTL_MAPPED) {
+		m->mapped.stream_id = 1;
+		m->mapped.size = 1 << 20;
 	}
 }
 
@@ -242,6 +250,14 @@ static void test_stream(void **state)
 	expect(IW_CTL_STREAM, -EPROTO, m.stream.result = 1);	/* two fds with a refusal */
 }
 
+static void test_mapped(void **state)
+{
+	expect(IW_CTL_MAPPED, -EPROTO, m.mapped.stream_id = 0);
+	expect(IW_CTL_MAPPED, -EPROTO, m.mapped.size = IW_PAGE_SIZE - 1);
+	expect(IW_CTL_MAPPED, -EPROTO, m.mapped.result = 2);
+	expect(IW_CTL_MAPPED, -EPROTO, m.mapped.result = 1);	/* two fds with a refusal */
+}
+
 /* A refusal brings no fds. */
 static void test_refusals(void **state)
 {
@@ -263,6 +279,14 @@ static void test_refusals(void **state)
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.tcp), 1, 0), -EPROTO);
 	m.tcp.reason = IW_REASON_OTHER + 1;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.tcp), 0, 0), -EPROTO);
+	good(&m, IW_CTL_MAPPED);
+	m.mapped.result = 1;
+	m.mapped.reason = IW_REASON_BUSY;
+	m.mapped.stream_id = m.mapped.size = 0;
+	assert_int_equal(iw_ctl_check(&m, sizeof(m.mapped), 0, 0), 0);
+	assert_int_equal(iw_ctl_check(&m, sizeof(m.mapped), 2, 0), -EPROTO);
+	m.mapped.reason = IW_REASON_OTHER + 1;
+	assert_int_equal(iw_ctl_check(&m, sizeof(m.mapped), 0, 0), -EPROTO);
 	good(&m, IW_CTL_HELLO_ACK);
 	m.hello_ack.result = IW_REASON_VERSION;
 	assert_int_equal(iw_ctl_check(&m, sizeof(m.hello_ack), 0, 0), 0);
@@ -315,6 +339,7 @@ int main(void)
 		cmocka_unit_test(test_header),
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_stream),
+		cmocka_unit_test(test_mapped),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_random),
 	};
