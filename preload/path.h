@@ -78,6 +78,8 @@ struct iw_path_ops {
 	ssize_t (*rx_into)(struct iw_stream *s, const struct iw_move *v);	/* v->in is its fd */
 	/* poll bits as they are now, of events and POLLERR and POLLHUP; not yet made TCP's (iw_stream_fix_events). */
 	short (*bits)(struct iw_stream *s, int fd, short events);
+	/* What the kernel is to be asked for, on iw_stream_wait_fd(), by who waits for these events. After bits(). */
+	short (*wait_events)(struct iw_stream *s, short events);
 	/* SIOCINQ, SIOCOUTQ and SIOCOUTQNSD: octets, or -errno. */
 	long (*inq)(struct iw_stream *s, int fd);
 	int (*outq)(struct iw_stream *s, int fd, bool unsent);

@@ -35,7 +35,16 @@ struct iw_stream {
 	_Atomic uint32_t back_rest;
 	uint64_t ino;			/* st_ino of the carrier, to recognise an fd that was closed behind our back */
 	_Atomic uint64_t ctl_gen;	/* control connection that knows this stream as ours; see iw_stream_own() */
+	_Atomic int mapped;		/* the number of its TCP socket while its octets go there, else 0 */
 };
+
+/* What to wait on in the kernel for this stream, which its fd is fd. The bits of its path say what an event means. */
+static inline int iw_stream_wait_fd(struct iw_stream *s, int fd)
+{
+	int tcp = atomic_load(&s->mapped);
+
+	return tcp ? tcp : fd;
+}
 
 /* Bits of iw_page_end.shut. On LOCAL streams the other end's library reads them. */
 #define IW_SHUT_RD	1u

@@ -213,6 +213,11 @@ static short carrier_bits(struct iw_stream *s, int fd, short events)
 	return iw_fd_bits(fd, events);
 }
 
+static short carrier_wait_events(struct iw_stream *s, short events)
+{
+	return events;
+}
+
 static long carrier_inq(struct iw_stream *s, int fd)
 {
 	int q = 0;
@@ -269,6 +274,7 @@ const struct iw_path_ops iw_carrier = {
 	.tx_from = carrier_tx_from,
 	.rx_into = carrier_rx_into,
 	.bits = carrier_bits,
+	.wait_events = carrier_wait_events,
 	.inq = carrier_inq,
 	.outq = carrier_outq,
 	.shutdown = carrier_shutdown,
