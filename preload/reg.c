@@ -91,6 +91,15 @@ struct iw_reg *iw_reg_by_data(int epfd, uint64_t data, const struct iw_reg *last
 	return NULL;
 }
 
+static int at_of(int fd)
+{
+	uint32_t w = iw_word(fd);
+
+	if (iw_word_kind(w) == IW_FD_SWITCHING)
+		w = iw_word_ungated(w);
+	return iw_word_kind(w) == IW_FD_STREAM ? iw_stream_wait_fd(iw_stream_at(iw_word_val(w)), fd) : fd;
+}
+
 void iw_reg_add(int fd, int epfd, const struct epoll_event *ev)
 {
 	struct iw_reg *r;
@@ -104,7 +113,7 @@ void iw_reg_add(int fd, int epfd, const struct epoll_event *ev)
 	r = &regs->r[i - 1];
 	if (free_list)
 		free_list = r->next_fd;
-	*r = (struct iw_reg){ .data = ev->data.u64, .fd = fd, .epfd = epfd, .events = ev->events, .next_fd = regs->by_fd[fd] };
+	*r = (struct iw_reg){ .data = ev->data.u64, .fd = fd, .epfd = epfd, .at = at_of(fd), .events = ev->events, .next_fd = regs->by_fd[fd] };
 	__atomic_store_n(&regs->by_fd[fd], i, __ATOMIC_RELAXED);
 	hash_in(r);
 }
@@ -261,7 +270,7 @@ long iw_reg_ctl(const struct iw_reg *r, int op)
 {
 	struct epoll_event ev = { .events = r->events, .data.u64 = r->data };
 
-	return IW_SYS(epoll_ctl, r->epfd, op, r->fd, &ev);
+	return IW_SYS(epoll_ctl, r->epfd, op, r->at, &ev);
 }
 
 int iw_reg_detach(int fd)
@@ -291,6 +300,7 @@ void iw_reg_attach(int fd, bool other)
 		r->parked = r->fired = other && r->fired && r->moving;
 		r->moving = false;
 		r->swapped = seq;
+		r->at = at_of(fd);
 		if (!r->parked)
 			iw_reg_ctl(r, EPOLL_CTL_ADD);
 	}

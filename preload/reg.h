@@ -43,6 +43,7 @@ void iw_reg_make_way(int fd);
 struct iw_reg {
 	uint64_t data;
 	int fd, epfd;		/* epfd -1: the set lives on under a number we do not know */
+	int at;			/* the number by which the kernel's set has it: fd, or what is waited on in its place (iw_stream_wait_fd) */
 	uint32_t events;
 	uint32_t swapped;	/* value of iw_reg_swaps when it moved to a carrier; 0 never */
 	uint32_t next_fd, next_hash;	/* index + 1 */
