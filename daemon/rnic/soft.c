@@ -252,10 +252,8 @@ static unsigned int soft_send_room(const struct endpoint *ep)
 	return rnic_send_room(soft_of(ep)->qp);
 }
 
-static void soft_stat(const struct endpoint *ep, struct endpoint_stat *s)
+void soft_stat_of(const struct iw_qp_stat *q, struct endpoint_stat *s)
 {
-	const struct iw_qp_stat *q = &soft_of(ep)->s->qp.stat;
-
 	*s = (struct endpoint_stat){
 		.tx_send = q->tx_send, .rx_send = q->rx_send, .tx_write = q->tx_write, .rx_write = q->rx_write,
 		.tx_imm = q->tx_imm, .rx_imm = q->rx_imm, .tx_read = q->tx_read, .rx_read = q->rx_read,
@@ -265,6 +263,11 @@ static void soft_stat(const struct endpoint *ep, struct endpoint_stat *s)
 		.tx_fpdu = q->tx_fpdu, .rx_fpdu = q->rx_fpdu, .tx_octets = q->tx_octets, .rx_octets = q->rx_octets,
 		.rx_zero_tagged = q->rx_zero_tagged, .rx_tiny = q->rx_tiny,
 	};
+}
+
+static void soft_stat(const struct endpoint *ep, struct endpoint_stat *s)
+{
+	soft_stat_of(&soft_of(ep)->s->qp.stat, s);
 }
 
 const struct endpoint_ops soft_endpoint = {

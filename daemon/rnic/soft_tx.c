@@ -91,14 +91,14 @@ void soft_tx(struct soft *c)
 {
 	struct iw_soft *s = c->s;
 
-	if (c->state != SOFT_OPEN || s->shut || c->rests)
+	if (c->state != SOFT_OPEN || s->shut || (c->rests && !c->still))
 		return;
 	if (!s->large && engine_now_ms() - c->mss_ms >= MSS_INTERVAL_MS) {
 		c->mss_ms = engine_now_ms();
 		follow_emss(c);
 	}
 	frame(c);
-	if (c->state != SOFT_OPEN || s->tx[0].used || iw_qp_tx_pending(&s->qp))
+	if (c->state != SOFT_OPEN || c->rests || s->tx[0].used || iw_qp_tx_pending(&s->qp))
 		return;
 	/* what waits for the Response of a Read is still to be sent, unless the peer has said its last (DDP-6.2.1-01) */
 	if (s->qp.state == IW_QP_CLOSING || (s->closing && (s->peer_eof || iw_qp_sq_framed(&s->qp))))

@@ -13,6 +13,7 @@
 
 #include "proto/map.h"
 #include "daemon/base/conf.h"
+#include "daemon/base/log.h"
 #include "daemon/rnic/area.h"
 #include "daemon/rnic/provider.h"
 #include "daemon/rnic/rnic.h"
@@ -53,11 +54,6 @@ struct stream_map {
 static bool can(void)
 {
 	return conf.map && provider_caps() & ENDPOINT_REST;
-}
-
-uint64_t map_needs(const struct iw_rs_param *p)
-{
-	return can() ? iw_map_size(p) : 0;
 }
 
 static void want(struct timer *t)
@@ -143,9 +139,13 @@ bool map_taken(const struct stream *st)
 
 static void forget(struct stream *st)
 {
-	timer_stop(&st->map->tick);
-	area_put(st->map->area);
-	free(st->map);
+	struct stream_map *m = st->map;
+
+	timer_stop(&m->tick);
+	if (m->area)
+		prm_give_one(rnic_pd_user(st->pd), PRM_MEMORY, m->area->len);
+	area_put(m->area);
+	free(m);
 	st->map = NULL;
 }
 
@@ -195,7 +195,6 @@ static void failed(struct stream *st, int ret, bool unread)
 
 /* ---- handing over ---- */
 
-/* Open both ways; without offers, of which the peer may be reading. */
 static int able(const struct stream *st)
 {
 	const struct stream_remote *r = st->remote;
@@ -204,20 +203,34 @@ static int able(const struct stream *st)
 	if (st->state != STREAM_RUNNING || st->app_closed || !r->ep)
 		return -ENOTCONN;
 	f = r->f;
-	if (f->tx_eof || f->fin_given || f->discard || f->aborted || f->reset_err || f->ev_abort || f->ev_done || f->rs.rx_fin || f->rs.dead)
+	if (f->tx_eof || f->rs.rx_fin || f->discard || f->aborted || f->reset_err || f->ev_abort || f->rs.dead)
 		return -ENOTCONN;
-	return st->relay || f->rs.tx_nsa ? -EAGAIN : 0;
+	return st->relay ? -EAGAIN : 0;
 }
 
 static struct iw_map_priv priv_of(const struct stream *st)
 {
 	const struct stream_remote *r = st->remote;
-	uint8_t *tx = remote_tx_ring(st);
 
 	return (struct iw_map_priv){
-		.f = r->f, .s = (struct iw_soft *)(r->area->mem + r->f->ep_off), .rq = r->rq, .rd = r->rd, .tx_ring = tx,
-		.rx_ring = tx + r->f->p.tx_len,
+		.f = r->f, .s = (struct iw_soft *)(r->area->mem + r->f->ep_off), .rq = r->rq, .rd = r->rd,
+		.rx_ring = remote_tx_ring(st) + r->f->p.tx_len,
 	};
+}
+
+/* Its user's quota is looked at now: a no changes nothing. */
+static int make(struct stream *st)
+{
+	struct prm_user *u = rnic_pd_user(st->pd);
+	uint64_t size = iw_map_size(&st->remote->f->p);
+	int ret = prm_take_one(u, PRM_MEMORY, size);
+
+	if (ret)
+		return ret;
+	ret = area_new(u, size, &st->map->area);
+	if (ret)
+		prm_give_one(u, PRM_MEMORY, size);
+	return ret;
 }
 
 /* The carrier's hang-up says nothing until it is known whether the map was taken. */
@@ -227,7 +240,7 @@ static void offer(struct stream *st)
 	struct stream_map *m = st->map;
 	struct stream_remote *r = st->remote;
 	struct stream_mapping x;
-	int ret = area_new(rnic_pd_user(st->pd), iw_map_size(&r->f->p), &m->area);
+	int ret = make(st);
 
 	if (ret) {
 		failed(st, ret, false);
@@ -249,9 +262,10 @@ static void offer(struct stream *st)
 static void still(void *ctx)
 {
 	struct stream *st = ctx;
+	struct iw_map_priv priv = priv_of(st);
 	int ret = able(st);
 
-	if (!ret && carrier_events(st))
+	if (!ret && (carrier_events(st) || !iw_map_ready(&priv)))
 		ret = -EAGAIN;
 	if (ret)
 		failed(st, ret, false);
@@ -269,6 +283,14 @@ static void rest(struct stream *st)
 		failed(st, ret, false);
 }
 
+/* Nothing is on its way to or from the carrier, and all that came was posted. */
+static bool dry(const struct stream *st)
+{
+	const struct iw_rs *rs = &st->remote->f->rs;
+
+	return !st->d_tx.busy && !st->d_rx.busy && rs->tx_sent == rs->tx_pos;
+}
+
 void map_look(struct stream *st)
 {
 	struct stream_map *m = st->map;
@@ -282,7 +304,7 @@ void map_look(struct stream *st)
 		failed(st, ret ? ret : -ENOTCONN, false);
 	else if (!st->d_tx.busy && queued(st->d))
 		failed(st, -EAGAIN, m->stage == MAP_DRIES);
-	else if (m->stage == MAP_DRIES && !events && !st->d_tx.busy && !st->d_rx.busy)
+	else if (m->stage == MAP_DRIES && !events && dry(st))
 		rest(st);
 	else if (engine_now_ms() >= m->until)
 		failed(st, -EAGAIN, false);
@@ -336,20 +358,22 @@ bool stream_map_cancel(struct stream *st)
 static void catch_up(struct stream *st, uint64_t tx, uint64_t rx)
 {
 	struct iw_remote *f = st->remote->f;
+	int lost = f->reset_err;
+	bool aborted = f->aborted;
 
+	f->reset_err = f->aborted = 0;
 	st->tx_bytes += tx;
 	st->rx_bytes += rx;
 	if (tx || rx)
 		st->active_ms = engine_now_ms();
 	atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
 	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
-	f->tx_eof |= f->rs.tx_fin;
-	f->ev_abort |= f->rs.dead;
-	f->ev_done |= f->rs.done;
-	if (f->rs.rx_fin_consumed) {
-		f->fin_given = true;
+	if (f->fin_given)
 		carrier_fin(st);
-	}
+	if (aborted)
+		remote_abort(st, ECONNRESET);
+	else if (lost && !f->ev_abort)
+		remote_reset(st, lost);
 }
 
 static void take_over(struct stream *st)
@@ -392,6 +416,20 @@ int stream_unmap(struct stream *st)
 		return -EINVAL;
 	take_over(st);
 	return 0;
+}
+
+void map_info(const struct stream *st, struct stream_info *i)
+{
+	const struct stream_map *m = st->map;
+	struct iw_map_priv at;
+
+	if (!map_taken(st))
+		return;
+	iw_map_at((struct iw_map *)m->area->mem, &st->remote->f->p, &at);
+	i->mapped = true;
+	i->tx_bytes += at.f->rs.tx_pos - m->tx_pos;
+	i->rx_bytes += at.f->rs.rx_pos - m->rx_pos;
+	soft_stat_of(&at.s->qp.stat, &i->stat);
 }
 
 void map_over(struct stream *st)

@@ -10,9 +10,7 @@
 
 struct stream;
 struct stream_info;
-struct iw_rs_param;
 
-uint64_t map_needs(const struct iw_rs_param *p);	/* octets of its user's quota */
 void map_start(struct stream *st);		/* RUNNING: it may be asked for */
 void map_stop(struct stream *st);		/* the endpoint is over: nor any more */
 /* The pump while it comes to rest: it gives nothing, takes nothing more, does nothing at all. */

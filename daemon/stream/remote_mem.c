@@ -10,7 +10,6 @@
 #include "daemon/rnic/area.h"
 #include "daemon/rnic/provider.h"
 #include "daemon/rnic/rnic.h"
-#include "map.h"
 #include "remote.h"
 #include "stream_priv.h"
 
@@ -48,7 +47,7 @@ void remote_needs(struct prm_bill *b)
 	fill_param(&p);
 	provider_needs(&n);
 	*b = n.bill;
-	b->n[PRM_MEMORY] += (uint64_t)p.tx_len + p.rx_len + p.rd_len + rq_len(&p) + map_needs(&p);
+	b->n[PRM_MEMORY] += (uint64_t)p.tx_len + p.rx_len + p.rd_len + rq_len(&p);
 	b->n[PRM_STAGS] += 4 + IW_RS_SA;
 }
 

@@ -125,7 +125,7 @@ struct stream_mapping {
 /*
  * The application saw its side of the carrier empty and asks for its queue pair. done: once, perhaps from inside; ret 0: m is the application's,
  * and the stream rests until stream_mapped() or stream_map_cancel(). -EAGAIN: octets are on their way; -ENOTCONN: it is not RUNNING, is ending, or
- * cannot be mapped; -ENOMEM, -EMFILE. Then the pump goes on.
+ * cannot be mapped; -EDQUOT, -ENOMEM, -EMFILE. Then the pump goes on.
  */
 void stream_map(struct stream *st, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg);
 /* It was taken: the application works T until stream_unmap(), or until it closes the carrier. 0; -EINVAL: nothing was offered. */
