@@ -15,8 +15,8 @@ int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
 	struct soft *c = soft_of(ep);
 	const struct iw_soft *s = c->s;
 
-	/* before the first FPDU the startup's timer may run */
-	if (c->state != SOFT_OPEN || c->over || s->closing || s->qp.state != IW_QP_RTS || !s->qp.first_seen)
+	/* before the first FPDU a Responder's startup timer may run */
+	if (c->state != SOFT_OPEN || c->over || s->closing || s->qp.state != IW_QP_RTS || (!c->initiator && !s->qp.first_seen))
 		return -EAGAIN;
 	c->rests = c->shared = true;
 	c->still = still;

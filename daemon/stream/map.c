@@ -368,8 +368,10 @@ static void catch_up(struct stream *st, uint64_t tx, uint64_t rx)
 		st->active_ms = engine_now_ms();
 	atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
 	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
-	if (f->fin_given)
-		carrier_fin(st);
+	if (f->ev_done) {
+		st->state = STREAM_CLOSING;
+		endpoint_close(st->remote->ep);	/* before it finds that the peer has closed, too */
+	}
 	if (aborted)
 		remote_abort(st, ECONNRESET);
 	else if (lost && !f->ev_abort)
