@@ -177,8 +177,8 @@ uint32_t iw_rs_rx_at(const struct iw_rs *rs, uint64_t skip, uint32_t *stag, uint
 		skip -= have;
 		if (e->kind != IW_RS_EXT_SA)
 			ring = e->end;
-		else if (e->done != e->len)
-			return 0;		/* what follows is not next */
+		else if (!have || e->done != e->len)
+			return 0;		/* what follows is not next, or not before the RDDONE */
 		else
 			rd += have;
 	}
