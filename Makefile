@@ -33,8 +33,7 @@ LIB = $(COMMON) -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE
 PROTO := $(patsubst %.c,$(B)/obj/%.o,$(wildcard proto/*.c))
 IWCTL := $(patsubst %.c,$(B)/obj/%.o,$(wildcard iwctl/*.c))
 DAEMON := $(patsubst %.c,$(B)/obj/%.o,$(wildcard daemon/*/*.c))
-PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(wildcard $(addprefix proto/,addr.c ctlmsg.c reason.c policy.c \
-	crc32c.c ctlword.c end.c map.c qp.c qp_rx.c qp_tx.c rs.c rs_ext.c rs_rx.c rs_tx.c term.c)))
+PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(filter-out proto/session.c,$(wildcard proto/*.c)))
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 # by theme in folders, their programs in one
