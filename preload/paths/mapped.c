@@ -43,7 +43,7 @@ struct call {
 static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
 	struct msghdr h = { .msg_iov = io->v, .msg_iovlen = io->n };
-	int err = io->vec ? iw_iov_check(&h) : iw_buf_check(io->one.iov_base, io->one.iov_len);
+	int err = !io->vec ? iw_buf_check(io->one.iov_base, io->one.iov_len) : io->n > UIO_MAXIOV ? -EINVAL : iw_iov_check(&h);
 
 	if (iw_unlikely(err)) {
 		iw_fail(-err);
