@@ -3,7 +3,6 @@
 #include "soft_rx.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "soft_idle.h"
 #include "soft_priv.h"
@@ -80,16 +79,6 @@ static void received(struct op *op, int res, bool more)
 		soft_rx_arm(c);
 }
 
-void soft_rx_front(struct soft *c)
-{
-	struct iw_soft *s = c->s;
-
-	if (s->rx_off)
-		memmove(s->rx, s->rx + s->rx_off, s->rx_len - s->rx_off);
-	s->rx_len -= s->rx_off;
-	s->rx_off = 0;
-}
-
 void soft_rx_arm(struct soft *c)
 {
 	struct iw_soft *s = c->s;
@@ -99,7 +88,7 @@ void soft_rx_arm(struct soft *c)
 		return;
 	/* the rest of a partial FPDU may not fit any more behind what there is */
 	if (s->rx_off == s->rx_len || IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS)
-		soft_rx_front(c);
+		iw_soft_rx_front(s);
 	c->recv_op.fn = received;
 	sqe = engine_sqe();
 	io_uring_prep_recv(sqe, c->fd, s->rx + s->rx_len, IW_SOFT_RX - s->rx_len, 0);

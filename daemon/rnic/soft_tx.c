@@ -114,7 +114,7 @@ static void fpdus_sent(struct soft *c, uint32_t n)
 		rnic_qp_tx_done(c->qp, n);
 	}
 	if (s->cut)
-		soft_cut_tx(c);
+		iw_soft_cut(s);
 	if (s->tx[0].off == s->tx[0].len) {
 		s->tx[0] = s->tx[1];
 		s->tx[1].used = 0;

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One end of a stream on its map (map.h), without I/O: octets of T in and out, stream octets in and out. For whoever owns the map, one
+ * call at a time; iw_end_in() and what is received at its place, and iw_end_out() and what is sent from there, may be outside of a lock
+ * as long as one thread does each.
+ *
+ * A step of the owner: receive T's octets (iw_end_in, iw_end_in_done), move stream octets (iw_end_get, iw_end_put), iw_end_pump(), then
+ * give T what there is (iw_end_out, iw_end_out_done).
+ */
+#ifndef IW_PROTO_END_H
+#define IW_PROTO_END_H
+
+#include <sys/uio.h>
+
+#include "map.h"
+
+/* iw_end_blocked() */
+#define IW_END_IN	1u	/* octets of T are needed: the peer has to give room or credits */
+#define IW_END_OUT	2u	/* T has to take framed octets */
+
+/* iw_end_state() */
+#define IW_END_FIN	1u	/* everything was read, and the peer's FIN is next */
+#define IW_END_SHUT	2u	/* our half ended: iw_end_put() takes nothing */
+#define IW_END_DONE	4u	/* both FINs were acknowledged: with nothing left to send, the connection can be closed (by the agent) */
+#define IW_END_DEAD	8u	/* reset: iw_end_err(). What came before can still be read; what is framed (ABORT, Terminate) shall still go out */
+
+struct iw_end {				/* private to a process; no allocation */
+	struct iw_map *m;
+	struct iw_remote *f;
+	struct iw_soft *s;
+	uint8_t *rq, *rd, *rx_ring;
+
+	/* within iw_end_put(): the stream goes on at position src_pos with the octets of v, skip octets in */
+	const struct iovec *v;
+	size_t skip;
+	uint64_t src_pos;
+};
+
+/* m: len octets are mapped. 0, or -EPROTO: of another version, or too small. */
+int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len);
+
+/*
+ * Frames octets of v[0..n), skip octets in, len > 0 of them, as far as credits, the peer's ring and the frame buffer allow: payload is copied with
+ * its CRC in one pass from v into the frame buffer, so v must be readable. Returns the octets taken; 0: iw_end_blocked() says by what, or
+ * the state is SHUT or DEAD.
+ */
+size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len);
+bool iw_end_room(const struct iw_end *e);		/* iw_end_put() of any length would take something */
+unsigned int iw_end_blocked(const struct iw_end *e);	/* without room, what it waits for: IW_END_IN, IW_END_OUT or both; else 0 */
+void iw_end_fin(struct iw_end *e);			/* our half ends; the next iw_end_pump() says so */
+void iw_end_abort(struct iw_end *e, int err);		/* the application resets the stream: err (positive) is told to the peer, at iw_end_pump() */
+
+/* Frames whatever is due and has room: ACK, CREDIT, Reads, FIN, ABORT, Terminate. */
+void iw_end_pump(struct iw_end *e);
+const uint8_t *iw_end_out(struct iw_end *e, size_t *len);	/* framed octets that T has not taken, in one piece; NULL and *len 0: none */
+void iw_end_out_done(struct iw_end *e, size_t n);		/* T took n <= *len of them */
+
+uint8_t *iw_end_in(struct iw_end *e, size_t *room);	/* where the next octets of T go, at most *room > 0. May move what is there */
+void iw_end_in_done(struct iw_end *e, size_t n);	/* n > 0 came: parsed */
+void iw_end_in_eof(struct iw_end *e);			/* T's FIN */
+void iw_end_lost(struct iw_end *e, int err);		/* T failed with err (positive) */
+
+size_t iw_end_unread(const struct iw_end *e);		/* stream octets that can be read now */
+/*
+ * Copies up to len octets to v[0..n), skip octets in, and returns how many. With peek they stay, and those from peek_off on, counted from the
+ * next one to be read, are copied.
+ */
+size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len, bool peek, size_t peek_off);
+
+unsigned int iw_end_state(const struct iw_end *e);	/* IW_END_FIN, ... */
+int iw_end_err(const struct iw_end *e);			/* with DEAD: positive errno of the socket, ECONNRESET, ETIMEDOUT, ... */
+void iw_end_emss(struct iw_end *e, uint16_t mss);	/* T's segments (TCP_INFO, tcpi_snd_mss). Without effect when FPDUs may be larger */
+
+/* Stream octets sent and not acknowledged by the peer's reader (SIOCOUTQ). */
+uint64_t iw_end_unacked(const struct iw_end *e);
+
+#endif

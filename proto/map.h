@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The map of a stream between two hosts: a memfd with all of its state but T, mapped into the application while its library works the stream.
+ * It is handed over by copying: the agent exports its private state into the map, and imports it again, checked, when it takes over.
+ *
+ *	0	struct iw_map	(one page)
+ *	4096	struct iw_remote, receive buffers of QN 0, struct iw_soft, the area Reads go to, receive ring
+ *
+ * Where each is follows from the ring stream's parameters. There is no transmit ring: a mapped end frames from its caller's memory.
+ */
+#ifndef IW_PROTO_MAP_H
+#define IW_PROTO_MAP_H
+
+#include "remote.h"
+#include "soft.h"
+
+#define IW_MAP_MAGIC	0x49574d50u	/* "IWMP" */
+#define IW_MAP_VERSION	1u
+#define IW_MAP_PAGE	4096u
+
+enum iw_map_owner { IW_MAP_AGENT = 0, IW_MAP_LIBRARY = 1 };
+
+struct iw_map {
+	uint32_t magic;
+	uint16_t version, pad;
+	uint64_t size;			/* octets of the whole map */
+	uint64_t stream_id;
+	_Atomic uint32_t owner;		/* enum iw_map_owner: who may work the stream. iw_map_export() leaves it alone */
+	/* the library's own, all 0 at first: */
+	_Atomic uint32_t lock;		/* futex: held around each step that does not block */
+	_Atomic uint32_t reader;	/* futex: held by the thread that receives from T */
+	uint8_t reserved[92];
+};
+static_assert(sizeof(struct iw_map) == 128, "iw_map");
+
+struct iw_map_priv {			/* where the agent has its own */
+	struct iw_remote *f;
+	struct iw_soft *s;
+	uint8_t *rq, *rd, *rx_ring;	/* receive buffers, area of Reads, receive ring: lengths as in f->p */
+};
+
+/* Octets of the map of a stream with these parameters: whole pages. */
+uint64_t iw_map_size(const struct iw_rs_param *p);
+/* Where things are in a map: pointers into m, for a stream with these parameters. */
+void iw_map_at(struct iw_map *m, const struct iw_rs_param *p, struct iw_map_priv *at);
+
+/*
+ * May it be exported now? Only what is running, with everything that was produced framed (the transmit ring empty), nothing offered to the
+ * peer's Reads, no Read of the peer unanswered, and none of the two halves ended.
+ */
+bool iw_map_ready(const struct iw_map_priv *from);
+/* Into m, of iw_map_size() octets, zeroed or used for the same stream before. Copies what is in use only. */
+void iw_map_export(struct iw_map *m, const struct iw_map_priv *from);
+/*
+ * Out of m, whose owner may write to it all the while: copies, then checks the copy. `to` is what was exported: what cannot have changed since is
+ * compared with it. 0; -EPROTO: unsound, `to` is good only to be reset. Afterwards the agent looks at
+ *	to->f->reset_err	the stream was lost: positive errno that the application gets after what can be read
+ *	to->f->aborted		the application reset it
+ *	to->f->tx_eof		the application's half ended
+ *	to->f->ev_abort, ev_done	as the ring stream's events leave them
+ * none of which had any consequence yet outside of the state. Nothing was put into C.
+ */
+int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to);
+
+#endif
