@@ -2,20 +2,12 @@
 /* A queue pair mapped into the application and back: the test is the library of one end or of both. */
 #include "stream_util.h"
 
-#include "proto/end.h"
+#include "map_util.h"
 #include "daemon/stream/stream_priv.h"
 
 /* ---- the library of an end ---- */
 
-struct lib {
-	struct iw_end end;
-	struct iw_map *map;	/* NULL: not mapped */
-	uint64_t size;
-	int tcp;
-	bool dead;
-};
-
-static struct lib lib[2];
+static struct mapped lib[2];
 
 static struct {
 	bool done;
@@ -43,58 +35,7 @@ static int ask(int i)
 /* What was passed is the library's, whatever becomes of it. */
 static void receive(int i)
 {
-	struct lib *l = &lib[i];
-
-	*l = (struct lib){ .size = said_map.m.size, .tcp = said_map.m.tcp };
-	l->map = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_SHARED, said_map.m.map, 0);
-	assert_ptr_not_equal(l->map, MAP_FAILED);
-	close(said_map.m.map);
-}
-
-static void drop(int i)
-{
-	struct lib *l = &lib[i];
-
-	if (!l->map)
-		return;
-	munmap(l->map, l->size);
-	close(l->tcp);
-	*l = (struct lib){ 0 };
-}
-
-static void flush(struct lib *l)
-{
-	const uint8_t *out;
-	size_t len;
-
-	while ((out = iw_end_out(&l->end, &len))) {
-		ssize_t n = send(l->tcp, out, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n < 0 && errno != EAGAIN)
-			iw_end_lost(&l->end, errno);
-		if (n <= 0)
-			return;
-		iw_end_out_done(&l->end, (size_t)n);
-	}
-}
-
-/* Everything that can be done without waiting. */
-static void step(struct lib *l)
-{
-	size_t room;
-	uint8_t *in = iw_end_in(&l->end, &room);
-	ssize_t n = l->dead || l->end.s->peer_eof ? -1 : recv(l->tcp, in, room, MSG_DONTWAIT);
-
-	if (n > 0)
-		iw_end_in_done(&l->end, (size_t)n);
-	else if (!n)
-		iw_end_in_eof(&l->end);
-	else if (!l->dead && !l->end.s->peer_eof && errno != EAGAIN) {
-		l->dead = true;
-		iw_end_lost(&l->end, errno);
-	}
-	iw_end_pump(&l->end);
-	flush(l);
+	mapped_get(&lib[i], said_map.m.tcp, said_map.m.map, said_map.m.size);
 }
 
 static bool take(int i)
@@ -106,11 +47,9 @@ static bool take(int i)
 
 static void use(int i)
 {
-	assert_int_equal(iw_end_open(&lib[i].end, lib[i].map, lib[i].size), 0);
-	atomic_store(&lib[i].map->owner, IW_MAP_LIBRARY);
 	assert_int_equal(stream_mapped(app[i].st), 0);
 	assert_int_equal(stream_mapped(app[i].st), -EINVAL);
-	step(&lib[i]);
+	mapped_begin(&lib[i]);
 }
 
 /* As a library does: again, as long as it is not now. */
@@ -128,40 +67,19 @@ static void map(int i)
 
 static void unmap(int i)
 {
-	atomic_store(&lib[i].map->owner, IW_MAP_AGENT);
-	drop(i);
+	mapped_end(&lib[i]);
 	assert_int_equal(stream_unmap(app[i].st), 0);
 }
 
 /* As send() and recv() with MSG_DONTWAIT, by whatever path the end is on. */
 static ssize_t end_send(int i, const void *buf, size_t len)
 {
-	struct iovec v = { (void *)buf, len };
-	size_t n;
-
-	if (!lib[i].map)
-		return send(app[i].fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	step(&lib[i]);
-	n = iw_end_put(&lib[i].end, &v, 1, 0, len);
-	flush(&lib[i]);
-	errno = iw_end_state(&lib[i].end) & IW_END_DEAD ? iw_end_err(&lib[i].end) : EAGAIN;
-	return n ? (ssize_t)n : -1;
+	return lib[i].map ? mapped_send(&lib[i], buf, len) : send(app[i].fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static ssize_t end_recv(int i, void *buf, size_t len)
 {
-	struct iovec v = { buf, len };
-	unsigned int how;
-	size_t n;
-
-	if (!lib[i].map)
-		return app_recv(&app[i], buf, len, MSG_DONTWAIT);
-	step(&lib[i]);
-	n = iw_end_get(&lib[i].end, &v, 1, 0, len, false, 0);
-	step(&lib[i]);
-	how = iw_end_state(&lib[i].end);
-	errno = how & IW_END_DEAD ? iw_end_err(&lib[i].end) : EAGAIN;
-	return n ? (ssize_t)n : how & IW_END_FIN && !(how & IW_END_DEAD) ? 0 : -1;
+	return lib[i].map ? mapped_recv(&lib[i], buf, len) : app_recv(&app[i], buf, len, MSG_DONTWAIT);
 }
 
 struct text {
@@ -244,8 +162,8 @@ static int map_setup(void **state)
 
 static int map_teardown(void **state)
 {
-	drop(0);
-	drop(1);
+	mapped_drop(&lib[0]);
+	mapped_drop(&lib[1]);
 	return teardown(state);
 }
 
@@ -604,7 +522,7 @@ static void abandoned(void **state)
 	run_rounds(10);
 	assert_true(stream_map_cancel(app[0].st));
 	assert_false(take(0));
-	drop(0);
+	mapped_drop(&lib[0]);
 	expect(0, "meanwhile");
 	both_ways();
 	assert_int_equal(stream_mapped(app[0].st), -EINVAL);
@@ -630,7 +548,7 @@ static void closed_before_it_was_taken(void **state)
 	close_app(0);
 	run_rounds(10);
 	assert_true(stream_map_cancel(app[0].st));
-	drop(0);
+	mapped_drop(&lib[0]);
 	expect_end(&app[1], 0);
 	close_app(1);
 	all_gone();
@@ -659,7 +577,7 @@ static void closed_with_octets_unread(void **state)
 	map(0);
 	tell(1, "nobody reads this");
 	run_rounds(20);
-	step(&lib[0]);
+	mapped_step(&lib[0]);
 	assert_true(iw_end_unread(&lib[0].end) > 0);
 	close_app(0);
 	assert_int_equal(next(1, b), -ECONNRESET);
@@ -676,7 +594,7 @@ static void the_peer_closes(void **state)
 	expect(0, "the last");
 	expect(0, "");
 	iw_end_fin(&lib[0].end);
-	step(&lib[0]);
+	mapped_step(&lib[0]);
 	unmap(0);
 	expect_end(&app[0], 0);
 	close_app(0);
@@ -706,7 +624,7 @@ static void half_closed_by_the_library(void **state)
 	map(0);
 	tell(0, "the last");
 	iw_end_fin(&lib[0].end);
-	step(&lib[0]);
+	mapped_step(&lib[0]);
 	shutdown(app[0].fd, SHUT_WR);
 	unmap(0);
 	expect(1, "the last");
@@ -727,12 +645,12 @@ static void done_while_mapped(void **state)
 	map(1);
 	for (int i = 0; i < 2; i++) {
 		iw_end_fin(&lib[i].end);
-		step(&lib[i]);
+		mapped_step(&lib[i]);
 	}
 	expect(0, "");
 	expect(1, "");
 	for (int n = 0; n < 4; n++)
-		step(&lib[n & 1]);
+		mapped_step(&lib[n & 1]);
 	assert_true(iw_end_state(&lib[0].end) & IW_END_DONE);
 	close_app(0);
 	close_app(1);
@@ -779,7 +697,7 @@ static void ended_from_outside(void **state)
 	both_ways();
 	assert_int_equal(stream_close(app[0].g.stream_id), 0);
 	assert_int_equal(next(0, b), -ECONNRESET);
-	drop(0);
+	mapped_drop(&lib[0]);
 	expect_end(&app[0], -ECONNABORTED);
 	expect_end(&app[1], -ECONNRESET);
 	close_app(0);
@@ -794,7 +712,7 @@ static void not_ended_while_offered(void **state)
 	assert_int_equal(stream_close(app[0].g.stream_id), -EBUSY);
 	receive(0);
 	assert_true(stream_map_cancel(app[0].st));
-	drop(0);
+	mapped_drop(&lib[0]);
 	assert_int_equal(stream_close(app[0].g.stream_id), 0);
 	expect_end(&app[1], -ECONNRESET);
 	close_app(0);
@@ -811,7 +729,7 @@ static void the_daemon_leaves(void **state)
 	both_ways();
 	streams_leave();
 	assert_int_equal(next(0, b), -ECONNRESET);
-	drop(0);
+	mapped_drop(&lib[0]);
 	close_app(0);
 	close_app(1);
 	all_gone();
@@ -847,7 +765,7 @@ static void a_scribbled_map(void **state)
 {
 	for (unsigned int seed = 1; seed < 9; seed++) {
 		scribbled(seed);
-		drop(0);
+		mapped_drop(&lib[0]);
 		next_pair();
 	}
 }
@@ -867,7 +785,7 @@ static void a_map_with_some_wrong(void **state)
 		tell(1, "unread");
 		tell(0, "sent");
 		run_rounds(2);
-		step(&lib[0]);
+		mapped_step(&lib[0]);
 		p = n & 1 ? (uint8_t *)&lib[0].end.f->rs : (uint8_t *)lib[0].end.s;
 		len = n & 1 ? sizeof(struct iw_rs) : offsetof(struct iw_soft, qp.ordq);
 		for (int k = 0; k < 1 + n % 7; k++)
