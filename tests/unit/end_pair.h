@@ -36,6 +36,7 @@ struct side {
 
 struct pair {
 	uint64_t seed, rng;
+	bool spoiled;		/* what is read may be anything */
 	struct side s[2];
 };
 
@@ -103,7 +104,7 @@ static inline size_t write_mapped(struct side *s, size_t n)
 	pieces(m, buf, skip + n, v);
 	k = iw_end_put(&s->e, v, 9, skip, n);
 	free(buf);
-	check(m, k <= n && (k || !room));
+	check(m, k <= n && (k || !room || !iw_end_room(&s->e)));	/* an ACK may have taken the credit */
 	check(m, k || iw_end_blocked(&s->e) || iw_end_state(&s->e) & (IW_END_SHUT | IW_END_DEAD));
 	/* nothing is left for which the caller's memory would be needed */
 	check(m, s->e.f->rs.tx_sent == s->e.f->rs.tx_pos && s->e.s->qp.tx_off == 0);
@@ -140,7 +141,7 @@ static inline bool do_write(struct side *s, size_t n)
 static inline void compare(struct side *s, const uint8_t *p, size_t n, uint64_t pos)
 {
 	for (size_t i = 0; i < n; i++)
-		check(s->m, p[i] == octet(s->peer, pos + i));
+		check(s->m, p[i] == octet(s->peer, pos + i) || s->m->spoiled);
 }
 
 static inline size_t read_mapped(struct side *s, size_t n)

@@ -243,7 +243,7 @@ int main(void)
 	const char *seed = getenv("IW_SEED"), *n = getenv("IW_RUNS");
 
 	first_seed = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 100000;
-	runs = n ? strtoull(n, NULL, 0) : 200;
+	runs = n ? strtoull(n, NULL, 0) : 100;
 	printf("# end_test: IW_SEED=%llu IW_RUNS=%llu\n", (unsigned long long)first_seed, (unsigned long long)runs);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
