@@ -126,11 +126,15 @@ $(SOCK): $(B)/tests/sock/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
-$(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
+$(APPS) $(LIBT) $(filter-out $(B)/bench/mapped,$(BENCH)): $(B)/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
 $(B)/tests/lib/echoer: STATIC = -static
+$(B)/bench/mapped: bench/mapped.c $(B)/libproto.a | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(B)/libproto.a
 
 # our end of the talks with Linux siw, and the verbs end, which runs in the guest of tests/interop/guest
 INTEROP := $(B)/tests/interop/peer $(B)/tests/interop/iwerr
