@@ -182,16 +182,40 @@ static struct pair *under_way(uint64_t seed, struct side **s)
 	return m;
 }
 
+static uint32_t *word(struct pair *m, void *p, size_t len)
+{
+	return (uint32_t *)p + below(m, (uint32_t)(len / 4));
+}
+
+/* Of the state, of an entry of one of the queues that is in use, or of octets under way. */
+static uint32_t *some_word(struct side *s)
+{
+	struct iw_soft *soft = s->e.s;
+	struct iw_qp *qp = &soft->qp;
+	struct pair *m = s->m;
+
+	switch (below(m, 5)) {
+	case 0:
+		return word(m, s->e.f, sizeof(*s->e.f));
+	case 1:
+		return word(m, soft, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq));
+	case 2:
+		return word(m, &qp->rq[(qp->rq_tail + below(m, qp->rq_head - qp->rq_tail + 1)) % IW_QP_RQ], sizeof(qp->rq[0]));
+	case 3:
+		return word(m, &qp->sq[(qp->sq_tail + below(m, qp->sq_head - qp->sq_tail + 1)) % IW_QP_SQ], sizeof(qp->sq[0]));
+	default:
+		return below(m, 2) ? word(m, soft->rx, soft->rx_len + 4) : word(m, soft->txbuf[0], soft->tx[0].len + 4);
+	}
+}
+
 static void test_anything(void **state)
 {
 	for (uint64_t i = 0; i < 10 * runs; i++) {
 		struct side *s;
 		struct pair *m = under_way(first_seed + i, &s);
-		uint32_t *f = (uint32_t *)s->e.f, *soft = (uint32_t *)s->e.s;
 
 		for (unsigned int n = 1 + below(m, 3); n--; ) {
-			bool in_f = below(m, 2);
-			uint32_t *w = in_f ? &f[below(m, sizeof(struct iw_remote) / 4)] : &soft[below(m, offsetof(struct iw_soft, rx) / 4)];
+			uint32_t *w = some_word(s);
 
 			*w = value(m, *w);
 		}
