@@ -36,6 +36,9 @@ struct iw_stream {
 	uint64_t ino;			/* st_ino of the carrier, to recognise an fd that was closed behind our back */
 	_Atomic uint64_t ctl_gen;	/* control connection that knows this stream as ours; see iw_stream_own() */
 	_Atomic int mapped;		/* the number of its TCP socket while its octets go there, else 0 */
+	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */
+	_Atomic uint32_t polled;	/* threads that sleep in poll or select for it */
+	_Atomic uint32_t reg;		/* its registration (reg.c): index + 1; 0: none; IW_REG_MANY */
 };
 
 /* What to wait on in the kernel for this stream, which its fd is fd. The bits of its path say what an event means. */
