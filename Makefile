@@ -33,7 +33,7 @@ LIB = $(COMMON) -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE
 PROTO := $(patsubst %.c,$(B)/obj/%.o,$(wildcard proto/*.c))
 IWCTL := $(patsubst %.c,$(B)/obj/%.o,$(wildcard iwctl/*.c))
 DAEMON := $(patsubst %.c,$(B)/obj/%.o,$(wildcard daemon/*/*.c))
-PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(wildcard $(addprefix proto/,addr.c ctlmsg.c reason.c policy.c)))
+PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(filter-out proto/session.c,$(wildcard proto/*.c)))
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 # by theme in folders, their programs in one
@@ -126,11 +126,15 @@ $(SOCK): $(B)/tests/sock/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
-$(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
+$(APPS) $(LIBT) $(filter-out $(B)/bench/mapped,$(BENCH)): $(B)/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
 $(B)/tests/lib/echoer: STATIC = -static
+$(B)/bench/mapped: bench/mapped.c $(B)/libproto.a | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(B)/libproto.a
 
 # our end of the talks with Linux siw, and the verbs end, which runs in the guest of tests/interop/guest
 INTEROP := $(B)/tests/interop/peer $(B)/tests/interop/iwerr

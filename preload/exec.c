@@ -11,6 +11,7 @@
 #include "holders.h"
 #include "init.h"
 #include "lib.h"
+#include "map.h"
 #include "proc.h"
 #include "real.h"
 #include "stream.h"
@@ -86,6 +87,8 @@ static bool starting(void)
 	int saved = errno;
 
 	iw_init();
+	if (!iw_in_vfork())
+		iw_maps_give(false);
 	if (!iw_holders_relatives() || iw_in_vfork())
 		return false;
 	each(begin);

@@ -11,6 +11,7 @@
 #include "internal.h"
 #include "kinds.h"
 #include "lib.h"
+#include "map.h"
 #include "proc.h"
 #include "real.h"
 #include "reg.h"
@@ -22,6 +23,7 @@ IW_EXPORT int socketpair(int domain, int type, int protocol, int sv[2]);
 IW_EXPORT int close(int fd);
 IW_EXPORT int __close(int fd);
 IW_EXPORT int fclose(FILE *f);
+IW_EXPORT FILE *fdopen(int fd, const char *mode);
 IW_EXPORT int dup(int fd);
 IW_EXPORT int dup2(int from, int to);
 IW_EXPORT int __dup2(int from, int to);
@@ -108,6 +110,23 @@ int fclose(FILE *f)
 		let_go(fd);
 	errno = saved;
 	return iw_real.fclose(f);
+}
+
+/* Octets move inside libc from now on. */
+FILE *fdopen(int fd, const char *mode)
+{
+	int saved = errno;
+	struct iw_turn t;
+
+	iw_init();
+	if (iw_turn(&t, fd, IW_TURN_ASK)) {
+		iw_candidate_flag(iw_candidate_at(iw_turn_holder(&t)), IW_CAND_STDIO);
+		if (t.s)
+			iw_map_give(fd, t.s);
+		iw_turn_end();
+	}
+	errno = saved;
+	return iw_real.fdopen(fd, mode);
 }
 
 /* ---- duplicates ---- */
@@ -217,6 +236,8 @@ static inline int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg
 
 	if (!iw_turn(&t, fd, IW_TURN_ASK))
 		return dups ? dup_fcntl(real, fd, cmd, arg) : real(fd, cmd, arg);
+	if (t.s && cmd == F_SETFL && (arg & O_ASYNC))
+		iw_map_give(fd, t.s);
 	if (dups || cmd == F_SETFD)
 		iw_turn_exec(&t, fd, !dups && (arg & FD_CLOEXEC));
 	r = dups ? dup_fcntl(real, fd, cmd, arg) : real(fd, cmd, arg);

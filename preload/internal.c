@@ -7,6 +7,7 @@
 #include "fdtab.h"
 #include "internal.h"
 #include "kick.h"
+#include "map.h"
 #include "reg.h"
 #include "sys.h"
 
@@ -54,7 +55,7 @@ void iw_fd_unhide_close(int fd)
 
 bool iw_internal_still(int fd)
 {
-	if (iw_daemon_owns(fd) || iw_kick_owns(fd) || iw_reg_owns(fd))
+	if (iw_daemon_owns(fd) || iw_kick_owns(fd) || iw_reg_owns(fd) || iw_map_owns(fd))
 		return true;
 	iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
 	return false;
@@ -68,6 +69,8 @@ void iw_internal_make_way(int fd)
 		iw_kick_make_way(fd);
 	else if (iw_reg_owns(fd))
 		iw_reg_make_way(fd);
+	else if (iw_map_owns(fd))
+		iw_map_make_way(fd);
 	else
 		iw_word_cas(fd, iw_word_make(IW_FD_INTERNAL, 1), 0);
 }

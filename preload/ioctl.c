@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 
 #include "lib.h"
+#include "map.h"
 #include "path.h"
 #include "real.h"
 #include "stream.h"
@@ -50,6 +51,9 @@ static int stream_ioctl(struct iw_stream *s, int fd, unsigned long req, void *ar
 		return put_int(arg, iw_path(s)->outq(s, fd, true));
 	case SIOCATMARK:
 		return iw_stream_local(s) ? iw_real.ioctl(fd, req, arg) : put_int(arg, 0);
+	case FIOASYNC:
+		iw_map_give(fd, s);
+		return iw_real.ioctl(fd, req, arg);
 	case FIOSETOWN:
 	case SIOCSPGRP:
 	case FIOGETOWN:

@@ -35,21 +35,32 @@ void iw_futex_wake(_Atomic uint32_t *v, int n)
 	IW_SYS(futex, v, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-uint64_t iw_lock(struct iw_lock *l)
+void iw_lock_only(struct iw_lock *l)
 {
-	uint64_t sigs = iw_sig_block();
 	uint32_t none = 0;
 
 	if (atomic_compare_exchange_strong_explicit(&l->v, &none, 1, memory_order_acquire, memory_order_relaxed))
-		return sigs;
+		return;
 	while (atomic_exchange_explicit(&l->v, 2, memory_order_acquire))
 		iw_futex_wait(&l->v, 2, 0);
+}
+
+void iw_unlock_only(struct iw_lock *l)
+{
+	if (atomic_exchange_explicit(&l->v, 0, memory_order_release) == 2)
+		iw_futex_wake(&l->v, 1);
+}
+
+uint64_t iw_lock(struct iw_lock *l)
+{
+	uint64_t sigs = iw_sig_block();
+
+	iw_lock_only(l);
 	return sigs;
 }
 
 void iw_unlock(struct iw_lock *l, uint64_t sigs)
 {
-	if (atomic_exchange_explicit(&l->v, 0, memory_order_release) == 2)
-		iw_futex_wake(&l->v, 1);
+	iw_unlock_only(l);
 	iw_sig_restore(sigs);
 }

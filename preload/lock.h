@@ -16,6 +16,9 @@ uint64_t iw_sig_block(void);
 void iw_sig_restore(uint64_t old);
 uint64_t iw_lock(struct iw_lock *l);	/* returns the signal mask for iw_unlock() */
 void iw_unlock(struct iw_lock *l, uint64_t sigs);
+/* By who has them blocked, or knows that no handler comes. */
+void iw_lock_only(struct iw_lock *l);
+void iw_unlock_only(struct iw_lock *l);
 void iw_futex_wait(_Atomic uint32_t *v, uint32_t old, unsigned int ms);
 void iw_futex_wake(_Atomic uint32_t *v, int n);
 

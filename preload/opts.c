@@ -14,6 +14,7 @@
 #include "daemon.h"
 #include "fdtab.h"
 #include "lib.h"
+#include "map.h"
 #include "opts.h"
 #include "opts_tcp.h"
 #include "path.h"
@@ -370,6 +371,8 @@ static int set_emulated(struct iw_stream *s, int fd, int level, int name, const 
 		return set_buffer(s, fd, name, val, len);
 	if (level == IPPROTO_IPV6)
 		return set_addrform(s, fd, val, len);
+	if (level == SOL_SOCKET && (name == SO_PEEK_OFF || name == SO_RCVLOWAT))
+		iw_map_give(fd, s);
 	if (level == SOL_SOCKET && name == SO_PEEK_OFF)
 		return set_peek_off(fd, val, len, s->local.family);
 	if (len < sizeof(v))
@@ -400,10 +403,13 @@ static int refuse(struct iw_stream *s, const struct rule *r, const void *val, so
 static int stream_set(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len)
 {
 	const struct rule *r = rule_of(level, name);
+	int ret;
 
 	switch (r ? r->set : FORWARD) {
 	case CARRIER:
-		return iw_real.setsockopt(fd, level, name, val, len);
+		ret = iw_real.setsockopt(fd, level, name, val, len);
+		iw_map_timeouts(fd, s);
+		return ret;
 	case EMULATED:
 		return set_emulated(s, fd, level, name, val, len);
 	case REFUSED:

@@ -17,6 +17,7 @@
 #include "kinds.h"
 #include "lib.h"
 #include "lock.h"
+#include "map.h"
 #include "proc.h"
 #include "quiet.h"
 #include "sys.h"
@@ -59,24 +60,29 @@ bool iw_in_vfork(void)
 	return false;
 }
 
-/* A switch is over soon. The child of one under way would have what is about to be void. */
-static uint64_t lock_no_gates(void)
+/*
+ * A switch is over soon. The child of one under way would have what is about to be void. What the child has, nobody has mapped; all: also what
+ * is close-on-exec.
+ */
+static uint64_t lock_no_gates(bool all)
 {
 	struct timespec t = { 0, 50000 };
 
 	for (;;) {
-		uint64_t sigs = iw_lock(&iw_tab_lock);
+		uint64_t sigs;
 
-		if (!atomic_load(&iw_gates))
+		iw_maps_give(all);
+		sigs = iw_lock(&iw_tab_lock);
+		if (!atomic_load(&iw_gates) && !iw_maps_any(all))
 			return sigs;
 		iw_unlock(&iw_tab_lock, sigs);
 		IW_SYS(nanosleep, &t, NULL);
 	}
 }
 
-void iw_between_switches(void (*fn)(void))
+void iw_between_switches(void (*fn)(void), bool all)
 {
-	uint64_t sigs = lock_no_gates();
+	uint64_t sigs = lock_no_gates(all);
 
 	fn();
 	iw_unlock(&iw_tab_lock, sigs);
@@ -84,7 +90,7 @@ void iw_between_switches(void (*fn)(void))
 
 static void prepare(void)
 {
-	fork_sigs = lock_no_gates();
+	fork_sigs = lock_no_gates(true);
 	iw_kinds_fork();
 	atomic_fetch_add(&iw_forks, 1);
 }

@@ -97,6 +97,12 @@ static FILE *raw_popen(const char *command, const char *mode)
 	return NULL;
 }
 
+static FILE *raw_fdopen(int fd, const char *mode)
+{
+	errno = ENOSYS;
+	return NULL;
+}
+
 static void raw_exit(int status)
 {
 	for (;;)
@@ -120,6 +126,7 @@ struct iw_real iw_real = {
 	.posix_spawnp = raw_spawn,
 	.posix_spawn_file_actions_adddup2 = raw_adddup2,
 	.popen = raw_popen,
+	.fdopen = raw_fdopen,
 	._exit = raw_exit,
 };
 
@@ -143,6 +150,7 @@ void iw_real_init(void)
 	IW_FIND(posix_spawnp);
 	IW_FIND(posix_spawn_file_actions_adddup2);
 	IW_FIND(popen);
+	IW_FIND(fdopen);
 	IW_FIND(_exit);
 	atomic_store_explicit(&state, 2, memory_order_release);
 }

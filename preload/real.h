@@ -82,7 +82,12 @@ X(int, execvp, (const char *p, char *const a[]), (p, a), -ENOSYS) \
 X(int, execvpe, (const char *p, char *const a[], char *const e[]), (p, a, e), -ENOSYS) \
 X(int, execveat, (int d, const char *p, char *const a[], char *const e[], int f), (d, p, a, e, f), IW_SYS(execveat, d, p, a, e, f)) \
 X(int, fexecve, (int fd, char *const a[], char *const e[]), (fd, a, e), IW_SYS(execveat, fd, "", a, e, AT_EMPTY_PATH)) \
-X(int, fclose, (FILE *f), (f), -EIO)
+X(int, fclose, (FILE *f), (f), -EIO) \
+X(int, sigaction, (int n, const struct sigaction *a, struct sigaction *o), (n, a, o), -ENOSYS) \
+X(int, siginterrupt, (int n, int f), (n, f), -ENOSYS) \
+X(sighandler_t, signal, (int n, sighandler_t h), (n, h), -ENOSYS) \
+X(sighandler_t, __sysv_signal, (int n, sighandler_t h), (n, h), -ENOSYS) \
+X(sighandler_t, sigset, (int n, sighandler_t h), (n, h), -ENOSYS)
 
 #define IW_SPAWN(name) int name(pid_t *pid, const char *file, const posix_spawn_file_actions_t *a, const posix_spawnattr_t *t, \
 				char *const argv[], char *const envp[])
@@ -99,6 +104,7 @@ struct iw_real {
 	IW_SPAWN((*posix_spawnp));
 	int (*posix_spawn_file_actions_adddup2)(posix_spawn_file_actions_t *a, int fd, int to);
 	FILE *(*popen)(const char *command, const char *mode);
+	FILE *(*fdopen)(int fd, const char *mode);
 	void (*_exit)(int status);
 };
 

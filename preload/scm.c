@@ -5,6 +5,7 @@
 
 #include "fdtab.h"
 #include "lib.h"
+#include "map.h"
 #include "scm.h"
 #include "turn.h"
 #include "user.h"
@@ -15,10 +16,12 @@ void iw_fd_passed_on(int fd)
 
 	if (!iw_turn(&t, fd, IW_TURN_ASK))
 		return;
-	if (t.s)
+	if (t.s) {
 		atomic_store(&t.s->passed, 1);
-	else
+		iw_map_give(fd, t.s);
+	} else {
 		iw_candidate_flag(t.c, IW_CAND_PASSED);
+	}
 	iw_turn_end();
 }
 

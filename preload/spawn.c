@@ -44,7 +44,7 @@ pid_t _Fork(void)
 {
 	iw_init();
 	if (!iw_in_vfork())
-		iw_between_switches(iw_holders_uncounted);
+		iw_between_switches(iw_holders_uncounted, true);
 	return iw_real._Fork();
 }
 
@@ -52,7 +52,7 @@ static void spawning(void)
 {
 	iw_init();
 	if (!iw_in_vfork())
-		iw_between_switches(iw_holders_spawn);
+		iw_between_switches(iw_holders_spawn, false);
 }
 
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *acts, const posix_spawnattr_t *attr, char *const argv[],

@@ -15,6 +15,7 @@
 #include "holders.h"
 #include "kinds.h"
 #include "lock.h"
+#include "map.h"
 #include "opts.h"
 #include "paths/carrier.h"
 #include "proc.h"
@@ -238,6 +239,7 @@ static void forget(int fd, uint32_t w)
 {
 	struct iw_stream *s = iw_stream_at(iw_word_val(w));
 
+	iw_map_close(fd, s);
 	iw_reg_forget(fd);
 	if (atomic_load(&s->refs) > 1)
 		iw_holders_settle(s->holder, fd, false);

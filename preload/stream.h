@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "proto/ctlmsg.h"
+#include "proto/end.h"
 #include "proto/page.h"
 #include "fdtab.h"
 
@@ -21,6 +22,8 @@ struct iw_path_ops;
 struct iw_stream {
 	struct iw_page *page;		/* these two first, and once set never NULL; see iw_stream_new() */
 	const struct iw_path_ops *_Atomic path;	/* what moves its octets; by iw_path() */
+	struct iw_lock map_lock;	/* of what map.c keeps; this, and how often that began or ended, are the slot's: see iw_stream_new() */
+	_Atomic uint32_t map_epoch;
 	_Atomic uint32_t refs;
 	_Atomic uint32_t flags;		/* IW_PAGE_LOCAL, IW_PAGE_NEAR */
 	uint32_t end;			/* our iw_page.end */
@@ -35,7 +38,15 @@ struct iw_stream {
 	_Atomic uint32_t back_rest;
 	uint64_t ino;			/* st_ino of the carrier, to recognise an fd that was closed behind our back */
 	_Atomic uint64_t ctl_gen;	/* control connection that knows this stream as ours; see iw_stream_own() */
-	_Atomic int mapped;		/* the number of its TCP socket while its octets go there, else 0 */
+	_Atomic int mapped;		/* the number of its TCP socket while its octets go there, else 0; map.c */
+	struct iw_map *map;
+	uint64_t map_len;
+	struct iw_end view;		/* on the map */
+	_Atomic int map_reader;		/* the thread that sleeps until TCP has something for us all, or 0 */
+	_Atomic uint32_t map_news;	/* futex: there is something new; and who waits for that */
+	_Atomic uint32_t map_waiters;
+	_Atomic uint32_t map_rest;	/* as back_rest, back_tries */
+	_Atomic uint8_t map_tries;
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */
 	_Atomic uint32_t polled;	/* threads that sleep in poll or select for it */
 	_Atomic uint32_t reg;		/* its registration (reg.c): index + 1; 0: none; IW_REG_MANY */

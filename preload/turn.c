@@ -3,10 +3,23 @@
 #include <stddef.h>
 
 #include "holders.h"
+#include "map.h"
 #include "proc.h"
 #include "switch.h"
 #include "turn.h"
 #include "user.h"
+
+static void stream_wanted(int fd, struct iw_stream *s)
+{
+	uint32_t want = atomic_load(&s->page->want);
+
+	if (want & IW_WANT_UNMAP)
+		iw_map_give(fd, s);
+	else if (want & IW_WANT_MAP)
+		iw_map_take(fd, s);
+	else if (want & IW_WANT_BACK)
+		iw_switch_back(fd, s);
+}
 
 int iw_turn_slow(struct iw_turn *t, int fd, enum iw_turn_how how)
 {
@@ -23,7 +36,7 @@ int iw_turn_slow(struct iw_turn *t, int fd, enum iw_turn_how how)
 			if (looked || !atomic_load_explicit(&t->s->page->want, memory_order_relaxed))
 				return 1;
 			looked = true;
-			iw_switch_back(fd, t->s);
+			stream_wanted(fd, t->s);
 			break;
 		case IW_FD_CANDIDATE:
 			t->c = iw_candidate_at(iw_word_val(w));
@@ -54,6 +67,8 @@ void iw_turn_after(int fd, struct iw_candidate *c)
 /* What a vfork child does to numbers is for the program that it will execute: that has the file. */
 void iw_turn_exec(const struct iw_turn *t, int fd, bool cloexec)
 {
+	if (t->s && !cloexec)
+		iw_map_give(fd, t->s);
 	if (!iw_in_vfork())
 		iw_holders_settle(iw_turn_holder(t), fd, atomic_load(t->s ? &t->s->refs : &t->c->refs) == 1);
 	else if (!cloexec)

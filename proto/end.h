@@ -30,10 +30,10 @@ struct iw_end {				/* private to a process; no allocation */
 	struct iw_soft *s;
 	uint8_t *rq, *rd, *rx_ring;
 
-	/* octets of the call that sends, from stream position src_pos on: in v[0..n), skip octets in */
+	/* within iw_end_put(): the stream goes on at position src_pos with the octets of v, skip octets in */
 	const struct iovec *v;
-	size_t n, skip;
-	uint64_t src_pos, src_len;
+	size_t skip;
+	uint64_t src_pos;
 };
 
 /* m: len octets are mapped. 0, or -EPROTO: of another version, or too small. */

@@ -46,6 +46,9 @@ struct iw_qp_ops {
 	/* Memory of [to, to + len) under stag for this QP with this right (one IW_ACCESS_*). Checks in the order wrap, STag,
 	 * scope, right, bounds. len > 0. On IW_ACC_OK *ptr is valid until the call that asked returns. */
 	enum iw_access_err (*access)(void *ctx, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr);
+	/* Payload of a Send or Write, where it is not in one piece: *len octets, at most as many as asked for, are at the place it returns.
+	 * Never fails, as nobody can revoke that memory. NULL: access() is asked. */
+	const void *(*payload)(void *ctx, uint32_t stag, uint64_t to, uint32_t *len);
 	/* Send with Invalidate: invalidate an STag of this QP. IW_ACC_OK, or why not (SCOPE also when shared by streams). */
 	enum iw_access_err (*invalidate)(void *ctx, uint32_t stag);
 	/* A work request completed, in the order rules 15 to 20 of RDMAP ask for. */

@@ -228,7 +228,7 @@ static bool sges_ok(const struct iw_qp_ops *ops, void *ctx, const struct iw_wr *
 {
 	void *ptr;
 
-	for (unsigned int i = 0; i < wr->nsge; i++)
+	for (unsigned int i = 0; i < wr->nsge && !(ops->payload && right == IW_ACCESS_LOCAL_READ); i++)
 		if (wr->sge[i].len && ops->access(ctx, wr->sge[i].stag, wr->sge[i].to, wr->sge[i].len, right, &ptr) != IW_ACC_OK)
 			return false;
 	return true;
@@ -253,9 +253,13 @@ static bool put_gather(struct fpdu *f, const struct iw_qp_ops *ops, void *ctx, c
 	while (n) {
 		const struct iw_sge *s = &wr->sge[*sge];
 		uint32_t k = s->len - *sge_off < n ? s->len - *sge_off : n;
+		const void *src;
 		void *ptr;
 
-		if (k) {
+		if (k && ops->payload) {
+			src = ops->payload(ctx, s->stag, s->to + *sge_off, &k);
+			put(f, src, k);
+		} else if (k) {
 			if (ops->access(ctx, s->stag, s->to + *sge_off, k, IW_ACCESS_LOCAL_READ, &ptr) != IW_ACC_OK)
 				return false;
 			put(f, ptr, k);
@@ -289,19 +293,31 @@ static void sq_framed(struct iw_qp *qp, struct iw_sqe *e)
 	qp->tx_turn = 1;
 }
 
+/* Payload of the next segment when n octets are left. FPDUs of any size are of about the same length: none is small and costs as much as a full one. */
+static uint32_t cut(const struct iw_qp *qp, uint32_t n, uint32_t hdr_len)
+{
+	uint32_t max = qp->param.mulpdu - hdr_len, parts;
+
+	if (n <= max)
+		return n;
+	if (qp->param.mulpdu < IW_MULPDU_MAX)
+		return max;
+	parts = (n + max - 1) / max;
+	n = (n / parts + 7) & ~3u;
+	return n < max ? n : max;
+}
+
 /* Send and Write: one segment. */
 static size_t frame_payload(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, struct iw_sqe *e, uint8_t *out, size_t cap)
 {
 	const struct iw_wr *wr = &e->wr;
 	bool write = wr->op == IW_WR_WRITE, last;
 	uint8_t hdr[HDR_MAX], *h = hdr + IW_MPA_LEN, sge = qp->tx_sge;
-	uint32_t hdr_len = write ? IW_DDP_TAGGED : IW_DDP_UNTAGGED, n = e->len - qp->tx_off, sge_off = qp->tx_sge_off;
+	uint32_t hdr_len = write ? IW_DDP_TAGGED : IW_DDP_UNTAGGED, n = cut(qp, e->len - qp->tx_off, hdr_len), sge_off = qp->tx_sge_off;
 	struct fpdu f;
 	uint16_t ulpdu;
 	size_t wire;
 
-	if (n > qp->param.mulpdu - hdr_len)
-		n = qp->param.mulpdu - hdr_len;
 	last = qp->tx_off + n == e->len;
 	ulpdu = (uint16_t)(hdr_len + n);
 	if (wire_len(qp, ulpdu) > cap)
@@ -421,7 +437,7 @@ static size_t resp_error(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ct
 static size_t frame_read_resp(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, struct iw_ire *r, uint8_t *out, size_t cap)
 {
 	uint8_t hdr[HDR_MAX];
-	uint32_t n = r->size - r->done;
+	uint32_t n = cut(qp, r->size - r->done, IW_DDP_TAGGED);
 	enum iw_access_err acc;
 	struct fpdu f;
 	void *ptr;
@@ -429,8 +445,6 @@ static size_t frame_read_resp(struct iw_qp *qp, const struct iw_qp_ops *ops, voi
 	size_t wire;
 	bool last;
 
-	if (n > qp->param.mulpdu - IW_DDP_TAGGED)
-		n = qp->param.mulpdu - IW_DDP_TAGGED;
 	last = r->done + n == r->size;
 	ulpdu = (uint16_t)(IW_DDP_TAGGED + n);
 	if (wire_len(qp, ulpdu) > cap)

@@ -156,22 +156,48 @@ static uint32_t contiguous(uint64_t pos, uint64_t n, uint32_t len)
 	return (uint32_t)rs_min(n, len - (pos & (len - 1)));
 }
 
+uint32_t iw_rs_rx_at(const struct iw_rs *rs, uint64_t skip, uint32_t *stag, uint64_t *to)
+{
+	uint64_t ring = rs->rx_cons, rd = rs->rd_cons;
+
+	for (uint32_t i = rs->ext_head; i != rs->ext_tail; i++) {
+		const struct iw_rs_ext *e = &rs->ext[i % IW_RS_EXT];
+		uint64_t have = e->kind == IW_RS_EXT_RING ? e->end - ring : e->kind == IW_RS_EXT_SA ? e->done - e->consumed : 0;
+
+		if (skip < have && e->kind == IW_RS_EXT_RING) {
+			*stag = rs->p.rx_stag;
+			*to = rs->p.rx_to + ((ring + skip) & (rs->p.rx_len - 1));
+			return contiguous(ring + skip, have - skip, rs->p.rx_len);
+		}
+		if (skip < have) {
+			*stag = rs->p.rd_stag;
+			*to = rs->p.rd_to + ((rd + skip) & (rs->p.rd_len - 1));
+			return contiguous(rd + skip, have - skip, rs->p.rd_len);
+		}
+		skip -= have;
+		if (e->kind != IW_RS_EXT_SA)
+			ring = e->end;
+		else if (!have || e->done != e->len)
+			return 0;		/* what follows is not next, or not before the RDDONE */
+		else
+			rd += have;
+	}
+	return 0;
+}
+
 uint32_t iw_rs_rx_peek(const struct iw_rs *rs, uint32_t *stag, uint64_t *to)
 {
-	const struct iw_rs_ext *e = &rs->ext[rs->ext_head % IW_RS_EXT];
+	return iw_rs_rx_at(rs, 0, stag, to);
+}
 
-	if (!rs_ext_count(rs))
-		return 0;
-	if (e->kind == IW_RS_EXT_RING) {
-		*stag = rs->p.rx_stag;
-		*to = rs->p.rx_to + (rs->rx_cons & (rs->p.rx_len - 1));
-		return contiguous(rs->rx_cons, e->end - rs->rx_cons, rs->p.rx_len);
-	}
-	if (e->done == e->consumed)
-		return 0;
-	*stag = rs->p.rd_stag;
-	*to = rs->p.rd_to + (rs->rd_cons & (rs->p.rd_len - 1));
-	return contiguous(rs->rd_cons, e->done - e->consumed, rs->p.rd_len);
+uint64_t iw_rs_rx_unread(const struct iw_rs *rs)
+{
+	uint64_t sum = 0, n, to;
+	uint32_t stag;
+
+	while ((n = iw_rs_rx_at(rs, sum, &stag, &to)))
+		sum += n;
+	return sum;
 }
 
 void iw_rs_rx_consumed(struct iw_rs *rs, uint32_t n)

@@ -20,6 +20,13 @@ void iw_rs_tx_produced(struct iw_rs *rs, uint32_t n)
 	rs->tx_pos += rs_min(n, rs->p.tx_len - (rs->tx_pos - rs->tx_freed));
 }
 
+uint64_t iw_rs_tx_recall(struct iw_rs *rs)
+{
+	rs->tx_pos = rs->tx_sent;
+	rs->tx_push = rs_min(rs->tx_push, rs->tx_pos);
+	return rs->tx_pos;
+}
+
 void iw_rs_tx_fin(struct iw_rs *rs)
 {
 	rs->tx_fin = 1;
@@ -283,6 +290,12 @@ static bool send_next(const struct rs_io *io)
 	if (n <= rs->inline_max)
 		return !hold_back(rs, n) && send_inline(io, n);
 	return send_data(io, (uint32_t)rs_min(n, rs->chunk));
+}
+
+bool iw_rs_tx_open(const struct iw_rs *rs)
+{
+	return !rs->dead && !rs->tx_fin && !rs->tx_mark && !rs->tx_cancel && in_flight(rs) < IW_RS_TXQ && rs->credits > 2 &&
+	       rs->peer_len - (rs->ring_sent - rs->ring_acked) >= rs->peer_len / 8 && rs->tx_pos - rs->tx_freed < rs->p.tx_len;
 }
 
 static bool send_ctl(const struct rs_io *io, uint8_t type, uint64_t value)

@@ -46,4 +46,9 @@ static_assert(sizeof(struct iw_soft_tx) == 24, "iw_soft_tx");
 static_assert(offsetof(struct iw_soft, qp) == 136, "iw_soft");
 static_assert(offsetof(struct iw_soft, rx) % IW_SOFT_PAGE == 0 && offsetof(struct iw_soft, txbuf) % IW_SOFT_PAGE == 0, "iw_soft pages");
 
+/* What is not consumed of rx moves to its front. */
+void iw_soft_rx_front(struct iw_soft *s);
+/* tx[0] ends with the FPDU that TCP has the first octets of, and nothing follows (RDMAP-5.4-06). */
+void iw_soft_cut(struct iw_soft *s);
+
 #endif

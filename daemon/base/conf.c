@@ -38,6 +38,7 @@ static const struct key {
 	{ "close_timeout", K_UINT, F(close_timeout), 100, 60000, "milliseconds, 100 to 60000" },
 	{ "crc", K_BOOL, F(crc), 0, 0, "on or off" },
 	{ "large_fpdu", K_BOOL, F(large_fpdu), 0, 0, "on or off" },
+	{ "map", K_BOOL, F(map), 0, 0, "yes or no" },
 	{ "markers", K_BOOL, F(markers), 0, 0, "on or off" },
 	{ "ring_size", K_POW2, F(ring_size), 64 << 10, 64 << 20, "a power of two from 64K to 64M" },
 	{ "inline_max", K_U32, F(inline_max), 0, 32768, "octets, 0 to 32768" },
@@ -60,7 +61,7 @@ void conf_default(struct conf *c)
 {
 	*c = (struct conf){
 		.control_port = 874, .answer_timeout = 20, .negative_ttl = 60, .startup_timeout = 5000,
-		.close_timeout = 5000, .crc = true, .large_fpdu = true, .ring_size = 1 << 20, .inline_max = 512,
+		.close_timeout = 5000, .crc = true, .large_fpdu = true, .map = true, .ring_size = 1 << 20, .inline_max = 512,
 		.srcavail_min = 256 << 10, .max_ird = 16, .max_ord = 16, .max_streams = 16384, .max_memory = UINT64_C(64) << 30,
 		.max_stags = 256 << 10, .max_reads = 1 << 20, .max_cq_entries = 16 << 20,
 		.log_level = LOG_INFO,

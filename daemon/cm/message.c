@@ -6,6 +6,7 @@
 
 #include "daemon/base/closing.h"
 #include "book.h"
+#include "mapping.h"
 #include "match.h"
 #include "opt.h"
 #include "switch.h"
@@ -89,6 +90,12 @@ int cm_message(struct client *c, const void *msg, int fd)
 		break;
 	case IW_CTL_BACK:
 		ret = cm_back(c, msg);
+		break;
+	case IW_CTL_MAP:
+		ret = cm_map(c, msg);
+		break;
+	case IW_CTL_UNMAP:
+		ret = cm_unmap(c, msg);
 		break;
 	case IW_CTL_OPEN:
 		return cm_open(c, msg, fd);	/* closes fd */

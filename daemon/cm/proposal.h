@@ -53,6 +53,7 @@ struct proposal {
 	unsigned int end;		/* of it */
 	struct joining *joining;	/* it is waited for the join, or for its program to take what that offers */
 	struct backing *backing;	/* the same of T back */
+	struct mapping *mapping;	/* the same of its queue pair; mapping.c */
 };
 
 void cm_propose(struct client *c, const struct iw_ctl_propose *m);

@@ -16,6 +16,7 @@
 #include "daemon/net/ipsec.h"
 #include "daemon/net/sock.h"
 #include "book.h"
+#include "mapping.h"
 #include "match.h"
 
 /* ---- what control tells ---- */
@@ -374,8 +375,8 @@ static struct proposal *second(const struct stream *st, const struct proposal *f
 	return o;
 }
 
-/* Whether that end is this client's, or of another one of its process. A full book (grant_add()) must not stop who switches. */
-static bool has(struct client *c, const struct proposal *p, uint64_t id)
+/* A full book (grant_add()) must not stop who switches. */
+bool switch_has(struct client *c, const struct proposal *p, uint64_t id)
 {
 	return p->client == c || grant_has(c, id, p->end);
 }
@@ -386,11 +387,11 @@ static struct proposal *offered(struct client *c, uint64_t id)
 	struct stream *st = stream_find(id);
 	struct proposal *p = st ? stream_cm_data(st) : NULL, *o = p ? second(st, p) : NULL;
 
-	if (o && o->joining && has(c, o, id))
+	if (o && o->joining && switch_has(c, o, id))
 		return o;
-	if (!p || !has(c, p, id))
+	if (!p || !switch_has(c, p, id))
 		return NULL;
-	return p->state == PROPOSAL_MATCHED || (p->backing && p->backing->offered) ? p : NULL;
+	return p->state == PROPOSAL_MATCHED || (p->backing && p->backing->offered) || mapping_offered(p) ? p : NULL;
 }
 
 int cm_switched(struct client *c, const struct iw_ctl_id *m)
@@ -407,6 +408,8 @@ int cm_switched(struct client *c, const struct iw_ctl_id *m)
 		join_taken(p->joining);
 	else if (p && p->backing)
 		back_taken(p->backing);
+	else if (p && p->mapping)
+		mapping_taken(p);
 	else if (p)
 		grant_taken(p);
 	req_ack(&r, IW_REASON_ACCELERATED, m->id);	/* a stream that died meanwhile says so by its carrier */
@@ -423,6 +426,10 @@ void cm_abandon(struct client *c, const struct iw_ctl_id *m)
 	if (p->backing) {
 		if (stream_back_cancel(p->st))
 			backing_free(p->backing);
+		return;
+	}
+	if (p->mapping) {
+		mapping_not_taken(p);
 		return;
 	}
 	switch_settle(p);
@@ -472,7 +479,7 @@ int cm_back(struct client *c, const struct iw_ctl_id *m)
 {
 	struct stream *st = stream_find(m->id);
 	struct proposal *p = st ? stream_cm_data(st) : NULL;
-	struct backing *b = p && !p->backing && has(c, p, m->id) ? calloc(1, sizeof(*b)) : NULL;
+	struct backing *b = p && !p->backing && switch_has(c, p, m->id) ? calloc(1, sizeof(*b)) : NULL;
 	struct cm_req r = { 0 };
 	int ret = req_begin(&r, c, &m->h);
 
@@ -557,6 +564,7 @@ void switch_forget(struct proposal *p)
 	}
 	if (p->backing)
 		backing_free(p->backing);
+	mapping_forget(p);
 	if (p->st && !p->end)
 		stream_set_cm_data(p->st, NULL);
 }

@@ -10,6 +10,8 @@ int cm_switch(struct client *c, const struct iw_ctl_id *m, int fd);	/* takes fd 
 int cm_switched(struct client *c, const struct iw_ctl_id *m);
 void cm_abandon(struct client *c, const struct iw_ctl_id *m);
 int cm_back(struct client *c, const struct iw_ctl_id *m);
+/* Whether p's end of that stream is this client's, or of another one of its process. */
+bool switch_has(struct client *c, const struct proposal *p, uint64_t id);
 
 /* ---- what control tells (match.c) ---- */
 

@@ -2,6 +2,8 @@
 /* The seam above the queue pair: each call goes to the provider that made the endpoint. */
 #include "endpoint.h"
 
+#include <errno.h>
+
 static unsigned int count;
 
 void endpoint_init(struct endpoint *ep, const struct endpoint_ops *ops, const struct endpoint_attr *a)
@@ -72,6 +74,16 @@ void endpoint_large(struct endpoint *ep, bool on)
 void endpoint_depths(const struct endpoint *ep, unsigned int *ird, unsigned int *ord)
 {
 	ep->ops->depths(ep, ird, ord);
+}
+
+int endpoint_rest(struct endpoint *ep, void (*still)(void *ctx))
+{
+	return ep->ops->caps & ENDPOINT_REST ? ep->ops->rest(ep, still) : -EOPNOTSUPP;
+}
+
+void endpoint_resume(struct endpoint *ep)
+{
+	ep->ops->resume(ep);
 }
 
 void endpoint_close(struct endpoint *ep)

@@ -70,6 +70,7 @@ struct endpoint_ulp {
 #define ENDPOINT_SENDINV	2u	/* Send with Invalidate */
 #define ENDPOINT_EXPOSE		4u	/* parts of memory can be exposed for reading and taken back as often as one likes */
 #define ENDPOINT_LARGE		8u	/* segments longer than the network's */
+#define ENDPOINT_REST		16u	/* somebody else can work it for a while */
 
 struct endpoint_needs {
 	struct prm_bill bill;	/* what one takes from its user's quotas, besides what its owner registers */
@@ -109,6 +110,16 @@ int endpoint_go_on(struct endpoint *ep, const uint8_t *frame, size_t len);
 void endpoint_large(struct endpoint *ep, bool on);
 /* Reads that it answers, and that may be under way, as the two ends settled them. In established() or later. */
 void endpoint_depths(const struct endpoint *ep, unsigned int *ird, unsigned int *ord);
+
+/*
+ * Somebody else is to go on with its connection and its state in the area: it begins nothing any more. still() comes when nothing is under way,
+ * not from inside, and no callback follows; or never, when it ends or endpoint_resume() comes first. What was posted and not sent, and what has
+ * come and not been delivered, is in the state then. From the first time on, a reset says so to the peer though others have the connection.
+ * 0; -EAGAIN: its startup or its end is under way; -EOPNOTSUPP without ENDPOINT_REST.
+ */
+int endpoint_rest(struct endpoint *ep, void (*still)(void *ctx));
+/* It goes on, with what its state says now. */
+void endpoint_resume(struct endpoint *ep);
 
 /* Everything posted is sent, then the end is said, then that of the peer is waited for (close_timeout). closed() comes with 0. */
 void endpoint_close(struct endpoint *ep);
@@ -180,6 +191,8 @@ struct endpoint_ops {
 	int (*go_on)(struct endpoint *ep, const uint8_t *frame, size_t len);
 	void (*large)(struct endpoint *ep, bool on);	/* with ENDPOINT_LARGE */
 	void (*depths)(const struct endpoint *ep, unsigned int *ird, unsigned int *ord);
+	int (*rest)(struct endpoint *ep, void (*still)(void *ctx));	/* both with ENDPOINT_REST */
+	void (*resume)(struct endpoint *ep);
 	void (*close)(struct endpoint *ep);
 	void (*abort)(struct endpoint *ep);
 	void (*detach)(struct endpoint *ep);

@@ -16,6 +16,7 @@
 #include "soft_priv.h"
 #include "soft_mpa.h"
 #include "soft_qp.h"
+#include "soft_rest.h"
 #include "soft_rx.h"
 #include "soft_tx.h"
 
@@ -29,6 +30,8 @@ static void soft_free(struct soft *c)
 	struct linger l = { .l_onoff = c->reset, .l_linger = 0 };
 
 	if (c->fd >= 0) {
+		if (c->reset && c->shared)
+			soft_rest_reset(c);
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
 		close_socket(c->fd);	/* and who shares it must not set it again in between */
 	}
@@ -195,6 +198,8 @@ static void soft_work(struct work *w)
 	}
 	if (c->over && !c->told)
 		soft_tell(c);
+	if (c->still)
+		soft_rest_look(c);
 	if (c->state == SOFT_DEAD && !c->recv_op.busy && !c->send_op.busy)
 		soft_free(c);
 }
@@ -247,10 +252,8 @@ static unsigned int soft_send_room(const struct endpoint *ep)
 	return rnic_send_room(soft_of(ep)->qp);
 }
 
-static void soft_stat(const struct endpoint *ep, struct endpoint_stat *s)
+void soft_stat_of(const struct iw_qp_stat *q, struct endpoint_stat *s)
 {
-	const struct iw_qp_stat *q = &soft_of(ep)->s->qp.stat;
-
 	*s = (struct endpoint_stat){
 		.tx_send = q->tx_send, .rx_send = q->rx_send, .tx_write = q->tx_write, .rx_write = q->rx_write,
 		.tx_imm = q->tx_imm, .rx_imm = q->rx_imm, .tx_read = q->tx_read, .rx_read = q->rx_read,
@@ -262,11 +265,17 @@ static void soft_stat(const struct endpoint *ep, struct endpoint_stat *s)
 	};
 }
 
+static void soft_stat(const struct endpoint *ep, struct endpoint_stat *s)
+{
+	soft_stat_of(&soft_of(ep)->s->qp.stat, s);
+}
+
 const struct endpoint_ops soft_endpoint = {
-	.name = "soft", .caps = ENDPOINT_IMM | ENDPOINT_SENDINV | ENDPOINT_EXPOSE | ENDPOINT_LARGE, .needs = soft_needs,
+	.name = "soft", .caps = ENDPOINT_IMM | ENDPOINT_SENDINV | ENDPOINT_EXPOSE | ENDPOINT_LARGE | ENDPOINT_REST,
+	.needs = soft_needs,
 	.initiate = soft_initiate, .respond = soft_respond, .accept = soft_accept, .reject = soft_reject,
 	.request = soft_request_out, .frame = soft_frame, .go_on = soft_go_on, .large = soft_large,
-	.depths = soft_depths, .close = soft_close, .abort = soft_abort, .detach = soft_detach, .terminate = soft_terminate,
+	.depths = soft_depths, .rest = soft_rest, .resume = soft_resume, .close = soft_close, .abort = soft_abort, .detach = soft_detach, .terminate = soft_terminate,
 	.unmake = soft_unmake, .reg = soft_reg, .dereg = soft_dereg, .post_send = soft_post_send, .post_recv = soft_post_recv,
 	.send_room = soft_send_room, .stat = soft_stat,
 };

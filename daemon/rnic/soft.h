@@ -50,5 +50,7 @@ const struct iw_qp_param *soft_param(const struct endpoint *ep);	/* from establi
 const struct iw_term *soft_term(const struct endpoint *ep);	/* sent or received; 2/0/04 of a startup frame that was bad, which is never sent */
 struct rnic_qp *soft_qp(struct endpoint *ep);
 int soft_fd(const struct endpoint *ep);
+/* Of the state of one that rests (endpoint_rest()), which somebody else works. */
+void soft_stat_of(const struct iw_qp_stat *q, struct endpoint_stat *s);
 
 #endif

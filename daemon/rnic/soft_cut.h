@@ -6,6 +6,5 @@
 struct soft;
 
 void soft_cut(struct soft *c);		/* the peer has said Terminate: send to the end of the FPDU that was begun, no more */
-void soft_cut_tx(struct soft *c);	/* tx[0] ends with the FPDU that it has come to */
 
 #endif

@@ -14,7 +14,7 @@ void soft_rx_trim(struct soft *c)
 {
 	size_t keep;
 
-	soft_rx_front(c);
+	iw_soft_rx_front(c->s);
 	keep = (c->s->rx_len + IW_SOFT_PAGE - 1) & ~(size_t)(IW_SOFT_PAGE - 1);
 	area_trim(c->area, c->s->rx + keep, RX_ROOM - keep);
 	c->rx_peak = c->s->rx_len;

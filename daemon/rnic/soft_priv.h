@@ -39,6 +39,9 @@ struct soft {
 	bool midway;	/* the connection carried something else before */
 	bool over, told;		/* closed() is due, was called */
 	bool reset;			/* close by RST */
+	bool rests;			/* begins nothing; see soft_rest.c */
+	bool shared;			/* others may hold the connection, too */
+	void (*still)(void *ctx);	/* who waits for that */
 	int over_err;
 	uint64_t mss_ms;		/* when the EMSS was read */
 

@@ -3,7 +3,6 @@
 #include "soft_rx.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "soft_idle.h"
 #include "soft_priv.h"
@@ -19,7 +18,7 @@ void soft_rx_fpdus(struct soft *c)
 	soft_kick(c);
 }
 
-static void eof(struct soft *c)
+void soft_rx_eof(struct soft *c)
 {
 	struct iw_soft *s = c->s;
 
@@ -63,10 +62,10 @@ static void received(struct op *op, int res, bool more)
 {
 	struct soft *c = container_of(op, struct soft, recv_op);
 
-	if (c->state == SOFT_DEAD) {
+	if (c->state == SOFT_DEAD || c->still)
 		soft_queue(c);
+	if (c->state == SOFT_DEAD)
 		return;
-	}
 	if (res == -ECANCELED) {
 		soft_rx_trim(c);
 		soft_rx_arm(c);
@@ -75,19 +74,9 @@ static void received(struct op *op, int res, bool more)
 	if (res < 0 && !engine_file_again(c->fd, res, &c->spun))
 		soft_lost(c, res == -EAGAIN ? ECONNRESET : -res);
 	else if (!res)
-		eof(c);
+		soft_rx_eof(c);
 	else if (res < 0 || octets(c, (uint32_t)res))
 		soft_rx_arm(c);
-}
-
-void soft_rx_front(struct soft *c)
-{
-	struct iw_soft *s = c->s;
-
-	if (s->rx_off)
-		memmove(s->rx, s->rx + s->rx_off, s->rx_len - s->rx_off);
-	s->rx_len -= s->rx_off;
-	s->rx_off = 0;
 }
 
 void soft_rx_arm(struct soft *c)
@@ -95,11 +84,11 @@ void soft_rx_arm(struct soft *c)
 	struct iw_soft *s = c->s;
 	struct io_uring_sqe *sqe;
 
-	if (c->recv_op.busy || s->peer_eof || c->state == SOFT_DEAD)
+	if (c->recv_op.busy || s->peer_eof || c->rests || c->state == SOFT_DEAD)
 		return;
 	/* the rest of a partial FPDU may not fit any more behind what there is */
 	if (s->rx_off == s->rx_len || IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS)
-		soft_rx_front(c);
+		iw_soft_rx_front(s);
 	c->recv_op.fn = received;
 	sqe = engine_sqe();
 	io_uring_prep_recv(sqe, c->fd, s->rx + s->rx_len, IW_SOFT_RX - s->rx_len, 0);

@@ -7,6 +7,6 @@ struct soft;
 
 void soft_rx_arm(struct soft *c);	/* receive, unless that is under way or has ended */
 void soft_rx_fpdus(struct soft *c);	/* what has come goes to the queue pair */
-void soft_rx_front(struct soft *c);	/* what is not consumed moves to the front of the buffer */
+void soft_rx_eof(struct soft *c);	/* the peer's FIN */
 
 #endif

@@ -41,12 +41,12 @@ void soft_large(struct endpoint *ep, bool on)
 	follow_emss(c);
 }
 
-static void send_next(struct soft *c)
+void soft_tx_send(struct soft *c)
 {
 	const struct iw_soft_tx *b = &c->s->tx[0];
 	struct io_uring_sqe *sqe;
 
-	if (c->send_op.busy || c->state == SOFT_DEAD)
+	if (c->send_op.busy || c->rests || c->state == SOFT_DEAD)
 		return;
 	c->send_op.fn = soft_sent;
 	sqe = engine_sqe();
@@ -69,7 +69,7 @@ static void frame(struct soft *c)
 			return;
 		soft_tx_note(c, b.len);
 		s->tx[s->tx[0].used ? 1 : 0] = b;
-		send_next(c);
+		soft_tx_send(c);
 	}
 }
 
@@ -91,14 +91,14 @@ void soft_tx(struct soft *c)
 {
 	struct iw_soft *s = c->s;
 
-	if (c->state != SOFT_OPEN || s->shut)
+	if (c->state != SOFT_OPEN || s->shut || (c->rests && !c->still))
 		return;
 	if (!s->large && engine_now_ms() - c->mss_ms >= MSS_INTERVAL_MS) {
 		c->mss_ms = engine_now_ms();
 		follow_emss(c);
 	}
 	frame(c);
-	if (c->state != SOFT_OPEN || s->tx[0].used || iw_qp_tx_pending(&s->qp))
+	if (c->state != SOFT_OPEN || c->rests || s->tx[0].used || iw_qp_tx_pending(&s->qp))
 		return;
 	/* what waits for the Response of a Read is still to be sent, unless the peer has said its last (DDP-6.2.1-01) */
 	if (s->qp.state == IW_QP_CLOSING || (s->closing && (s->peer_eof || iw_qp_sq_framed(&s->qp))))
@@ -114,13 +114,13 @@ static void fpdus_sent(struct soft *c, uint32_t n)
 		rnic_qp_tx_done(c->qp, n);
 	}
 	if (s->cut)
-		soft_cut_tx(c);
+		iw_soft_cut(s);
 	if (s->tx[0].off == s->tx[0].len) {
 		s->tx[0] = s->tx[1];
 		s->tx[1].used = 0;
 	}
 	if (s->tx[0].used)
-		send_next(c);
+		soft_tx_send(c);
 	soft_kick(c);
 }
 
@@ -132,7 +132,7 @@ void soft_sent(struct op *op, int res, bool more)
 		soft_queue(c);
 		return;
 	}
-	if (res < 0 && !(c->s->cut && res == -ECANCELED) && !engine_file_again(c->fd, res, &c->spun)) {
+	if (res < 0 && !((c->s->cut || c->rests) && res == -ECANCELED) && !engine_file_again(c->fd, res, &c->spun)) {
 		soft_lost(c, res == -EAGAIN ? ECONNRESET : -res);
 		return;
 	}

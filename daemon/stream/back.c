@@ -30,7 +30,10 @@ struct stream_back {
 
 void stream_want_back(struct stream *st, bool want)
 {
-	atomic_store(&st->page->want, want ? IW_WANT_BACK : 0);
+	if (want)
+		atomic_fetch_or(&st->page->want, IW_WANT_BACK);
+	else
+		atomic_fetch_and(&st->page->want, ~IW_WANT_BACK);
 }
 
 static void forget(struct stream *st)

@@ -7,6 +7,7 @@
 
 #include "carrier.h"
 #include "life.h"
+#include "map.h"
 #include "relay.h"
 #include "remote.h"
 #include "remote_mem.h"
@@ -60,7 +61,7 @@ static void tx_received(struct op *op, int res, bool more)
 		iw_rs_push(&r->f->rs);
 	} else if (!res) {
 		tx_end(st);
-	} else if (!op_again(res)) {
+	} else if (!op_again(res) && res != -ECANCELED) {
 		remote_abort(st, ECONNRESET);	/* closed with octets unread */
 		return;
 	}
@@ -97,7 +98,7 @@ static void pump_tx(struct stream *st)
 	struct stream_remote *r = st->remote;
 	uint32_t off, len;
 
-	if (st->d_rx.busy || st->d_drop || r->f->tx_eof || r->f->reset_err || !r->ep || (st->app_closed && st->d_tx.busy))
+	if (st->d_rx.busy || st->d_drop || r->f->tx_eof || r->f->reset_err || !r->ep || (st->app_closed && st->d_tx.busy) || map_holds_tx(st))
 		return;
 	iw_rs_tx_space(&r->f->rs, &off, &len);
 	if (!len || (st->relay && !left_moved(st, remote_tx_ring(st) + off, len)))
@@ -181,7 +182,7 @@ static void pump_rx(struct stream *st)
 	uint32_t n, stag;
 	uint64_t to;
 
-	if (st->d_tx.busy || st->d_drop)
+	if (st->d_tx.busy || st->d_drop || map_holds_rx(st))
 		return;
 	while ((n = iw_rs_rx_peek(&r->f->rs, &stag, &to))) {
 		if (st->app_closed) {
@@ -207,7 +208,7 @@ static void pump_work(struct work *w)
 	struct stream *st = container_of(w, struct stream, work);
 	struct stream_remote *r = st->remote;
 
-	if (st->state == STREAM_DEAD || !r->f->running)
+	if (st->state == STREAM_DEAD || !r->f->running || map_rests(st))
 		return;
 	if (r->f->ev_abort && !r->f->reset_err && !r->f->aborted) {
 		remote_reset(st, r->f->rs.err == ETIMEDOUT ? ETIMEDOUT : ECONNRESET);
@@ -229,6 +230,7 @@ static void pump_work(struct work *w)
 		endpoint_close(r->ep);
 	}
 	remote_end(st);
+	map_look(st);
 }
 
 void pump_queue(struct stream *st)

@@ -10,6 +10,7 @@
 #include "carrier.h"
 #include "join.h"
 #include "life.h"
+#include "map.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "table.h"
@@ -45,11 +46,13 @@ int stream_close(uint64_t id)
 
 	if (!st || st->given_back)
 		return -ENOENT;
-	if (st->state == STREAM_GRANTED || join_offered(st) || back_offered(st))
+	if (st->state == STREAM_GRANTED || join_offered(st) || back_offered(st) || map_offered(st))
 		return -EBUSY;
 	if (st->state == STREAM_LOCAL)
 		return -EOPNOTSUPP;
-	if (st->remote && st->remote->on)
+	if (map_taken(st))
+		remote_cut(st, ECONNABORTED);
+	else if (st->remote && st->remote->on)
 		remote_closed(st);
 	else
 		tcp_closed(st);

@@ -18,6 +18,7 @@
 #include "back.h"
 #include "join.h"
 #include "local.h"
+#include "map.h"
 #include "relay.h"
 #include "remote.h"
 #include "stream_priv.h"
@@ -207,6 +208,7 @@ void stream_kill(struct stream *st)
 	upgrade_over(st);
 	join_over(st);
 	back_over(st);
+	map_over(st);
 	st->d_drop = true;
 	engine_cancel(&st->d_rx);
 	engine_cancel(&st->d_tx);

@@ -14,12 +14,22 @@
 #include "carrier.h"
 #include "carrier_pump.h"
 #include "life.h"
+#include "map.h"
 #include "relay.h"
 #include "remote_mem.h"
 #include "remote_rs.h"
 #include "stream_priv.h"
 
 /* ---- the ends ---- */
+
+/* The endpoint is, though it may linger. */
+static void over(struct stream *st)
+{
+	timer_stop(&st->remote->ack);
+	map_stop(st);
+	remote_forget(st->remote);
+	st->end[0].tcp = -1;
+}
 
 void remote_end(struct stream *st)
 {
@@ -62,6 +72,21 @@ void remote_reset(struct stream *st, int err)
 	pump_queue(st);
 }
 
+void remote_cut(struct stream *st, int err)
+{
+	struct stream_remote *r = st->remote;
+
+	carrier_reset(st, err);
+	r->f->aborted = true;
+	st->state = STREAM_CLOSING;
+	if (r->ep) {
+		endpoint_stat(r->ep, &st->stat_last);
+		endpoint_abort(r->ep);
+		over(st);
+	}
+	remote_end(st);
+}
+
 /* ---- the connection below ---- */
 
 static void own_pd(const struct stream *st, struct iw_rs_pd *pd)
@@ -79,8 +104,7 @@ static void unusable(struct stream *st, const char *text)
 
 	stream_log(st, LOG_WARNING, "MPA startup: %s", text);
 	endpoint_terminate(r->ep);
-	remote_forget(r);
-	st->end[0].tcp = -1;
+	over(st);
 	remote_reset(st, ECONNRESET);
 	remote_end(st);
 }
@@ -125,6 +149,7 @@ static void on_established(void *ctx, const struct endpoint_said *said)
 	r->f->running = true;
 	st->state = STREAM_RUNNING;
 	pump_start(st);
+	map_start(st);
 	if (stream_ops && stream_ops->upgraded)
 		stream_ops->upgraded(st);
 }
@@ -170,9 +195,7 @@ static void on_closed(void *ctx, int err, const struct endpoint_said *rej)
 	struct stream_remote *r = st->remote;
 
 	endpoint_stat(r->ep, &st->stat_last);
-	remote_forget(r);
-	st->end[0].tcp = -1;
-	timer_stop(&r->ack);
+	over(st);
 	if (!r->f->rs.done && !r->f->aborted) {
 		if (err)
 			stream_log(st, LOG_INFO, "connection ended: %s", strerror(err));
@@ -279,11 +302,9 @@ void remote_free(struct stream *st)
 	remote_unprepare(st);
 	if (!st->remote)
 		return;
-	timer_stop(&r->ack);
 	if (r->ep) {
 		endpoint_abort(r->ep);
-		remote_forget(r);
-		st->end[0].tcp = -1;
+		over(st);
 	}
 	drop(st);
 }

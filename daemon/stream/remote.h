@@ -18,6 +18,8 @@ struct stream_remote {			/* what is alive of it */
 	struct endpoint_mr own[4];	/* as long as there is an endpoint: transmit and receive ring, rd, rq */
 	struct endpoint_mr exposed[IW_RS_SA];	/* what the peer may read of the transmit ring */
 	struct timer ack;
+	struct timer map_want;		/* see map.c */
+	unsigned int map_pause;
 	struct iw_rs_pd pd;		/* what this end says of itself */
 	bool on;			/* T is the endpoint's; before that all is only prepared */
 	bool initiator;
@@ -36,6 +38,7 @@ void remote_free(struct stream *st);
 void remote_stat(const struct stream *st, struct endpoint_stat *s);
 void remote_abort(struct stream *st, int err);	/* the application is gone by a reset */
 void remote_reset(struct stream *st, int err);	/* the peer is */
+void remote_cut(struct stream *st, int err);	/* whatever state it is in: a reset for both */
 void remote_end(struct stream *st);		/* DEAD when connection and carrier are done */
 
 #endif

@@ -35,6 +35,7 @@ struct stream_info {		/* what iwctl shows */
 	enum iw_reason reason;	/* ACCELERATED, or why it is plain */
 	uint64_t tx_bytes, rx_bytes;	/* application octets since the switch */
 	struct endpoint_stat stat;	/* zero unless it has an endpoint */
+	bool mapped;			/* the application works it, and says what is told of it */
 	uint64_t since_ms;		/* when it was switched (granted, before that) */
 	uint64_t upgraded_ms;		/* when MPA was agreed on, or the two ends of this host were joined; 0 not */
 	uint64_t upgraded_tx, upgraded_rx;	/* and after how many octets since the connection began; 0 where nobody counted */
@@ -114,6 +115,25 @@ void stream_back(struct stream *st, void (*done)(void *arg, int ret, int tcp), v
 int stream_backed(struct stream *st);
 /* The relay goes on, and done will not be called. False: it was taken. Without one under way: nothing, true. */
 bool stream_back_cancel(struct stream *st);
+
+/* ---- the queue pair mapped ---- */
+
+struct stream_mapping {
+	int tcp, map;		/* st's, to be passed to the application */
+	uint64_t size;		/* of the map (proto/map.h) */
+};
+/*
+ * The application saw its side of the carrier empty and asks for its queue pair. done: once, perhaps from inside; ret 0: m is the application's,
+ * and the stream rests until stream_mapped() or stream_map_cancel(). -EAGAIN: octets are on their way; -ENOTCONN: it is not RUNNING, is ending, or
+ * cannot be mapped; -EDQUOT, -ENOMEM, -EMFILE. Then the pump goes on.
+ */
+void stream_map(struct stream *st, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg);
+/* It was taken: the application works T until stream_unmap(), or until it closes the carrier. 0; -EINVAL: nothing was offered. */
+int stream_mapped(struct stream *st);
+/* The pump goes on, and done will not be called. False: it was taken. Without one under way: nothing, true. */
+bool stream_map_cancel(struct stream *st);
+/* The application has stopped: the pump goes on with what it left, or the stream is reset where that is unsound. 0; -EINVAL: it is not mapped. */
+int stream_unmap(struct stream *st);
 
 /* ---- two hosts: the upgrade of the wire (docs/upgrade.md) ---- */
 

@@ -28,6 +28,7 @@ struct stream_remote;
 struct stream_upgrade;
 struct stream_join;
 struct stream_back;
+struct stream_map;
 
 struct stream {
 	uint64_t id;
@@ -73,6 +74,7 @@ struct stream {
 	struct stream_upgrade *upgrade;
 	struct stream_join *join;
 	struct stream_back *back;
+	struct stream_map *map;
 	struct endpoint_stat stat_last;
 };
 

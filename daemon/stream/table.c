@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "map.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "upgrade.h"
@@ -148,6 +149,7 @@ static void fill_info(const struct stream *st, unsigned int e, struct stream_inf
 	memcpy(i->program, end->program, sizeof(i->program));
 	remote_stat(st, &i->stat);
 	upgrade_info(st, i);
+	map_info(st, i);
 }
 
 bool stream_look(uint64_t id, struct stream_info *info)

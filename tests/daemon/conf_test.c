@@ -50,7 +50,7 @@ static void every_key(void **state)
 {
 	assert_int_equal(read_text("# comment\n\n run_dir = /run/x # why\ncontrol_port=4874\ntrust_high_port = yes\nanswer_timeout = 30\n"
 				   "go = at-once\nnegative_cache = 5\nstartup_timeout = 1000\nclose_timeout = 1000\ncrc = off\n"
-				   "large_fpdu = off\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
+				   "large_fpdu = off\nmap = no\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
 				   "max_ord = 32\nrequire_ipsec = yes\nmax_streams = 10\nmax_memory = 1G\nallow = 10.0.0.0/8, 2001:db8::/32\nlog_level = debug"), 0);
 	assert_string_equal(c.rundir, "/run/x");
 	assert_int_equal(c.control_port, 4874);
@@ -61,6 +61,7 @@ static void every_key(void **state)
 	assert_int_equal(c.negative_ttl, 5);
 	assert_false(c.crc);
 	assert_false(c.large_fpdu);
+	assert_false(c.map);
 	assert_true(c.markers);
 	assert_int_equal(c.ring_size, 65536);
 	assert_int_equal(c.srcavail_min, 0);
@@ -86,7 +87,7 @@ static void limits(void **state)
 	static const char *const bad[][2] = {
 		{ "control_port", "0" }, { "control_port", "65536" }, { "control_port", "-1" }, { "control_port", "" },
 		{ "control_port", "80x" }, { "answer_timeout", "0" }, { "answer_timeout", "99999999999999999999" },
-		{ "ring_size", "100000" }, { "ring_size", "32K" }, { "ring_size", "128M" }, { "crc", "maybe" }, { "max_ird", "33" },
+		{ "ring_size", "100000" }, { "ring_size", "32K" }, { "ring_size", "128M" }, { "crc", "maybe" }, { "map", "perhaps" }, { "max_ird", "33" },
 		{ "log_level", "loud" }, { "run_dir", "relative" }, { "allow", "10.0.0.1/8" }, { "allow", "10.0.0.0/33" },
 		{ "go", "now" }, { "go", "" }, { "allow", "host.example" }, { "allow", "" }, { "max_memory", "99999999999G" }, { "nonsense", "1" }, { "", "1" },
 	};

@@ -219,6 +219,15 @@ void iw_turn_exec(const struct iw_turn *t, int fd, bool cloexec)
 {
 }
 
+/* Nothing is mapped here. */
+void iw_map_give(int fd, struct iw_stream *s)
+{
+}
+
+void iw_map_timeouts(int fd, struct iw_stream *s)
+{
+}
+
 bool iw_switch_urgent(int fd, struct iw_stream *s)
 {
 	return false;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/* The soft endpoint: rests while somebody else works its connection with the state in its area. */
+#include "soft_rest.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "daemon/base/conf.h"
+#include "soft_priv.h"
+#include "soft_rx.h"
+#include "soft_tx.h"
+
+int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
+{
+	struct soft *c = soft_of(ep);
+	const struct iw_soft *s = c->s;
+
+	/* before the first FPDU a Responder's startup timer may run */
+	if (c->state != SOFT_OPEN || c->over || s->closing || s->qp.state != IW_QP_RTS || (!c->initiator && !s->qp.first_seen))
+		return -EAGAIN;
+	c->rests = c->shared = true;
+	c->still = still;
+	engine_cancel(&c->recv_op);	/* what comes all the same is delivered */
+	engine_cancel(&c->send_op);	/* it says how far it came */
+	soft_queue(c);
+	return 0;
+}
+
+void soft_rest_look(struct soft *c)
+{
+	void (*still)(void *ctx) = c->still;
+
+	if (c->state != SOFT_OPEN || c->over || c->recv_op.busy || c->send_op.busy || c->rx_wanted)
+		return;
+	c->still = NULL;
+	still(c->ep.ctx);
+}
+
+/* What the queue pair would have told at once had it happened here. */
+static void ended_meanwhile(struct soft *c)
+{
+	struct iw_soft *s = c->s;
+
+	if (s->qp.state == IW_QP_ERROR) {
+		soft_lost(c, s->qp.err && s->qp.err != EPROTO ? s->qp.err : ECONNRESET);
+		return;
+	}
+	if (s->qp.state != IW_QP_RTS)
+		soft_fail(c, EPROTO);
+	if (s->qp.state != IW_QP_RTS || s->closing)
+		timer_start(&c->timer, conf.close_timeout, soft_timeout);
+	if (s->peer_eof)
+		soft_rx_eof(c);
+}
+
+void soft_resume(struct endpoint *ep)
+{
+	struct soft *c = soft_of(ep);
+
+	c->rests = false;
+	c->still = NULL;
+	if (c->state != SOFT_OPEN)
+		return;
+	ended_meanwhile(c);
+	if (c->s->tx[0].used)
+		soft_tx_send(c);
+	c->rx_wanted = true;
+	soft_kick(c);
+}
+
+/* Closing says nothing as long as somebody else holds it. */
+void soft_rest_reset(struct soft *c)
+{
+	static const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	connect(c->fd, &none, sizeof(none));
+}

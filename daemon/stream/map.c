@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The queue pair mapped into the application: its library works T with a copy of the state, which is copied back when it has stopped or is gone. With
+ * nothing in the carrier, so that no octet overtakes another.
+ */
+#include "map.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "proto/map.h"
+#include "daemon/base/conf.h"
+#include "daemon/base/log.h"
+#include "daemon/rnic/area.h"
+#include "daemon/rnic/provider.h"
+#include "daemon/rnic/rnic.h"
+#include "daemon/rnic/soft.h"
+#include "carrier.h"
+#include "carrier_pump.h"
+#include "life.h"
+#include "remote.h"
+#include "remote_mem.h"
+#include "stream_priv.h"
+
+#define WAIT_MS		5u	/* for what is in hand */
+#define KEEP_MS		5u	/* nothing is given so long for the next attempt, while the application reads what is in the carrier */
+#define PAUSE_MIN_MS	1000u	/* before it may be asked for again */
+#define PAUSE_MAX_MS	64000u
+
+enum map_stage {
+	MAP_KEEPS,	/* an attempt failed: see KEEP_MS */
+	MAP_DRIES,	/* nothing is given; what is in the carrier is taken */
+	MAP_RESTS,	/* nor that; the endpoint comes to rest */
+	MAP_OFFERED,
+	MAP_TAKEN,
+};
+
+struct stream_map {
+	struct stream *st;
+	enum map_stage stage;
+	uint64_t until;
+	struct timer tick;
+	struct area *area;		/* the map, from OFFERED on */
+	uint64_t tx_pos, rx_pos;	/* of the ring stream then */
+	void (*done)(void *arg, int ret, const struct stream_mapping *m);
+	void *arg;
+};
+
+/* ---- whether it may be asked for ---- */
+
+static bool can(void)
+{
+	return conf.map && provider_caps() & ENDPOINT_REST;
+}
+
+static void want(struct timer *t)
+{
+	struct stream_remote *r = container_of(t, struct stream_remote, map_want);
+
+	atomic_fetch_or(&r->st->page->want, IW_WANT_MAP);
+}
+
+static void want_not(struct stream *st)
+{
+	atomic_fetch_and(&st->page->want, ~IW_WANT_MAP);
+}
+
+void map_start(struct stream *st)
+{
+	if (can())
+		want(&st->remote->map_want);
+}
+
+void map_stop(struct stream *st)
+{
+	timer_stop(&st->remote->map_want);
+	want_not(st);
+}
+
+/* Each time later. */
+static void want_later(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+
+	want_not(st);
+	r->map_pause = r->map_pause ? r->map_pause * 2 : PAUSE_MIN_MS;
+	if (r->map_pause > PAUSE_MAX_MS)
+		r->map_pause = PAUSE_MAX_MS;
+	if (r->ep)
+		timer_start(&r->map_want, r->map_pause, want);
+}
+
+/* ---- what the others ask ---- */
+
+static int queued(int fd)
+{
+	int n = 0;
+
+	return ioctl(fd, SIOCOUTQ, &n) ? 1 : n;
+}
+
+/* What the application has put into the carrier, or that it ended its half. */
+static int carrier_events(const struct stream *st)
+{
+	struct pollfd p = { .fd = st->d, .events = POLLIN | POLLRDHUP };
+
+	return poll(&p, 1, 0) < 0 ? POLLERR : p.revents;
+}
+
+bool map_holds_rx(const struct stream *st)
+{
+	return st->map;
+}
+
+bool map_holds_tx(const struct stream *st)
+{
+	return st->map && st->map->stage == MAP_DRIES && !carrier_events(st);
+}
+
+bool map_rests(const struct stream *st)
+{
+	return st->map && st->map->stage >= MAP_RESTS;
+}
+
+bool map_offered(const struct stream *st)
+{
+	return st->map && st->map->stage == MAP_OFFERED;
+}
+
+bool map_taken(const struct stream *st)
+{
+	return st->map && st->map->stage == MAP_TAKEN;
+}
+
+/* ---- the pump goes on ---- */
+
+static void forget(struct stream *st)
+{
+	struct stream_map *m = st->map;
+
+	timer_stop(&m->tick);
+	if (m->area)
+		prm_give_one(rnic_pd_user(st->pd), PRM_MEMORY, m->area->len);
+	area_put(m->area);
+	free(m);
+	st->map = NULL;
+}
+
+static void kept(struct timer *t)
+{
+	struct stream *st = container_of(t, struct stream_map, tick)->st;
+
+	forget(st);
+	pump_queue(st);
+}
+
+static void go_on(struct stream *st)
+{
+	bool rests = map_rests(st);
+
+	forget(st);
+	if (rests && st->remote->ep)
+		endpoint_resume(st->remote->ep);
+	if (st->d_drop)
+		pump_queue(st);
+	else
+		pump_start(st);
+}
+
+static void keep(struct stream *st)
+{
+	struct stream_map *m = st->map;
+
+	m->stage = MAP_KEEPS;
+	m->done = NULL;
+	timer_start(&m->tick, KEEP_MS, kept);
+	pump_queue(st);
+}
+
+static void failed(struct stream *st, int ret, bool unread)
+{
+	struct stream_map m = *st->map;
+
+	if (unread)
+		keep(st);
+	else
+		go_on(st);
+	if (ret != -EAGAIN)
+		want_later(st);
+	m.done(m.arg, ret, NULL);
+}
+
+/* ---- handing over ---- */
+
+static int able(const struct stream *st)
+{
+	const struct stream_remote *r = st->remote;
+	const struct iw_remote *f;
+
+	if (st->state != STREAM_RUNNING || st->app_closed || !r->ep)
+		return -ENOTCONN;
+	f = r->f;
+	if (f->tx_eof || f->rs.rx_fin || f->discard || f->aborted || f->reset_err || f->ev_abort || f->rs.dead)
+		return -ENOTCONN;
+	return st->relay ? -EAGAIN : 0;
+}
+
+static struct iw_map_priv priv_of(const struct stream *st)
+{
+	const struct stream_remote *r = st->remote;
+
+	return (struct iw_map_priv){
+		.f = r->f, .s = (struct iw_soft *)(r->area->mem + r->f->ep_off), .rq = r->rq, .rd = r->rd,
+		.rx_ring = remote_tx_ring(st) + r->f->p.tx_len,
+	};
+}
+
+/* Its user's quota is looked at now: a no changes nothing. */
+static int make(struct stream *st)
+{
+	struct prm_user *u = rnic_pd_user(st->pd);
+	uint64_t size = iw_map_size(&st->remote->f->p);
+	int ret = prm_take_one(u, PRM_MEMORY, size);
+
+	if (ret)
+		return ret;
+	ret = area_new(u, size, &st->map->area);
+	if (ret)
+		prm_give_one(u, PRM_MEMORY, size);
+	return ret;
+}
+
+/* The carrier's hang-up says nothing until it is known whether the map was taken. */
+static void offer(struct stream *st)
+{
+	struct iw_map_priv priv = priv_of(st);
+	struct stream_map *m = st->map;
+	struct stream_remote *r = st->remote;
+	struct stream_mapping x;
+	int ret = make(st);
+
+	if (ret) {
+		failed(st, ret, false);
+		return;
+	}
+	timer_stop(&m->tick);
+	timer_stop(&r->ack);
+	iw_rs_rx_waiting(&r->f->rs, false);
+	iw_map_export((struct iw_map *)m->area->mem, &priv);
+	m->tx_pos = r->f->rs.tx_pos;
+	m->rx_pos = r->f->rs.rx_pos;
+	m->stage = MAP_OFFERED;
+	st->on_hup = NULL;
+	atomic_store(&stream_page_end(st)->hand, IW_HAND_OFFERED);
+	x = (struct stream_mapping){ .tcp = st->end[0].tcp, .map = m->area->fd, .size = m->area->len };
+	m->done(m->arg, 0, &x);
+}
+
+static void still(void *ctx)
+{
+	struct stream *st = ctx;
+	struct iw_map_priv priv = priv_of(st);
+	int ret = able(st);
+
+	if (!ret && (carrier_events(st) || !iw_map_ready(&priv)))
+		ret = -EAGAIN;
+	if (ret)
+		failed(st, ret, false);
+	else
+		offer(st);
+}
+
+static void rest(struct stream *st)
+{
+	int ret;
+
+	st->map->stage = MAP_RESTS;
+	ret = endpoint_rest(st->remote->ep, still);
+	if (ret)
+		failed(st, ret, false);
+}
+
+/* Nothing is on its way to or from the carrier, and all that came was posted. */
+static bool dry(const struct stream *st)
+{
+	const struct iw_rs *rs = &st->remote->f->rs;
+
+	return !st->d_tx.busy && !st->d_rx.busy && rs->tx_sent == rs->tx_pos;
+}
+
+void map_look(struct stream *st)
+{
+	struct stream_map *m = st->map;
+	int ret, events;
+
+	if (!m || (m->stage != MAP_DRIES && m->stage != MAP_RESTS))
+		return;
+	ret = able(st);
+	events = ret ? 0 : carrier_events(st);
+	if (ret || events & (POLLHUP | POLLRDHUP | POLLERR))
+		failed(st, ret ? ret : -ENOTCONN, false);
+	else if (!st->d_tx.busy && queued(st->d))
+		failed(st, -EAGAIN, m->stage == MAP_DRIES);
+	else if (m->stage == MAP_DRIES && !events && dry(st))
+		rest(st);
+	else if (engine_now_ms() >= m->until)
+		failed(st, -EAGAIN, false);
+	else if (!events)
+		engine_cancel(&st->d_rx);
+}
+
+static void tick(struct timer *t)
+{
+	struct stream_map *m = container_of(t, struct stream_map, tick);
+
+	timer_start(t, WAIT_MS, tick);
+	map_look(m->st);
+}
+
+void stream_map(struct stream *st, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg)
+{
+	int ret = can() && st->remote && st->remote->on ? able(st) : -ENOTCONN;
+
+	if (!ret && st->map && st->map->stage != MAP_KEEPS)
+		ret = -EAGAIN;
+	if (!ret && !st->map && !(st->map = calloc(1, sizeof(*st->map))))
+		ret = -ENOMEM;
+	if (ret) {
+		done(arg, ret, NULL);
+		return;
+	}
+	timer_stop(&st->map->tick);
+	*st->map = (struct stream_map){ .st = st, .stage = MAP_DRIES, .until = engine_now_ms() + WAIT_MS, .done = done, .arg = arg };
+	timer_start(&st->map->tick, WAIT_MS, tick);
+	map_look(st);
+}
+
+bool stream_map_cancel(struct stream *st)
+{
+	bool offered = map_offered(st);
+
+	if (!st->map || st->map->stage == MAP_KEEPS)
+		return true;
+	if (map_taken(st) || (offered && !stream_withdraw(st, 0)))
+		return false;
+	go_on(st);
+	if (offered)
+		want_later(st);
+	return true;
+}
+
+/* ---- taking over ---- */
+
+/* What the library did and the page and the carrier do not show yet. */
+static void catch_up(struct stream *st, uint64_t tx, uint64_t rx)
+{
+	struct iw_remote *f = st->remote->f;
+	int lost = f->reset_err;
+	bool aborted = f->aborted;
+
+	f->reset_err = f->aborted = 0;
+	st->tx_bytes += tx;
+	st->rx_bytes += rx;
+	if (tx || rx)
+		st->active_ms = engine_now_ms();
+	atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
+	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
+	if (f->ev_done) {
+		st->state = STREAM_CLOSING;
+		endpoint_close(st->remote->ep);	/* before it finds that the peer has closed, too */
+	}
+	if (aborted)
+		remote_abort(st, ECONNRESET);
+	else if (lost && !f->ev_abort)
+		remote_reset(st, lost);
+}
+
+static void take_over(struct stream *st)
+{
+	struct iw_map_priv to = priv_of(st);
+	const struct stream_map *m = st->map;
+	const struct iw_rs *rs = &st->remote->f->rs;
+	int ret = iw_map_import((const struct iw_map *)m->area->mem, &to);
+
+	if (ret) {
+		stream_log(st, LOG_WARNING, "the application left its queue pair unsound: reset");
+		remote_cut(st, ECONNRESET);
+		return;
+	}
+	catch_up(st, rs->tx_pos - m->tx_pos, rs->rx_pos - m->rx_pos);
+	want_later(st);
+	go_on(st);
+}
+
+static void closed(struct stream *st, bool error)
+{
+	take_over(st);
+}
+
+int stream_mapped(struct stream *st)
+{
+	if (!map_offered(st))
+		return -EINVAL;
+	st->map->stage = MAP_TAKEN;
+	want_not(st);
+	carrier_poll(st, closed);
+	if (st->app_closed)
+		take_over(st);
+	return 0;
+}
+
+int stream_unmap(struct stream *st)
+{
+	if (!map_taken(st))
+		return -EINVAL;
+	take_over(st);
+	return 0;
+}
+
+void map_info(const struct stream *st, struct stream_info *i)
+{
+	const struct stream_map *m = st->map;
+	struct iw_map_priv at;
+
+	if (!map_taken(st))
+		return;
+	iw_map_at((struct iw_map *)m->area->mem, &st->remote->f->p, &at);
+	i->mapped = true;
+	i->tx_bytes += at.f->rs.tx_pos - m->tx_pos;
+	i->rx_bytes += at.f->rs.rx_pos - m->rx_pos;
+	soft_stat_of(&at.s->qp.stat, &i->stat);
+}
+
+void map_over(struct stream *st)
+{
+	struct stream_map m;
+
+	if (!st->map)
+		return;
+	m = *st->map;
+	forget(st);
+	if (m.done && m.stage < MAP_OFFERED)
+		m.done(m.arg, -ENOTCONN, NULL);
+}

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Taking the map of a stream, and giving it back. Taken as a TCP socket is taken back (switch.c): the fd is gated, nobody is inside a call on
+ * it, and everything is judged as it is at this moment. Given back at once, whoever is inside: nothing is held while somebody sleeps, and
+ * who sleeps in the TCP socket is woken.
+ */
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/single_threaded.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "proto/ctlmsg.h"
+#include "daemon.h"
+#include "handlers.h"
+#include "holders.h"
+#include "internal.h"
+#include "kick.h"
+#include "lock.h"
+#include "map.h"
+#include "opts.h"
+#include "path.h"
+#include "paths/carrier.h"
+#include "paths/mapped.h"
+#include "proc.h"
+#include "quiet.h"
+#include "reg.h"
+#include "sets.h"
+#include "swap.h"
+#include "sys.h"
+
+#define NUDGE		33	/* a signal that libc keeps to itself, and lets nobody block */
+
+static _Atomic uint32_t maps;	/* streams that are mapped */
+
+/* ---- steps ---- */
+
+void iw_map_lock(struct iw_stream *s, struct iw_step *st)
+{
+	for (;;) {
+		st->blocked = atomic_load_explicit(&iw_handlers, memory_order_relaxed);
+		if (iw_unlikely(st->blocked))
+			st->sigs = iw_sig_block();
+		iw_lock_only(&s->map_lock);
+		if (iw_likely(st->blocked || !atomic_load(&iw_handlers)))
+			return;
+		iw_unlock_only(&s->map_lock);
+	}
+}
+
+void iw_map_unlock(struct iw_stream *s, const struct iw_step *st)
+{
+	iw_unlock_only(&s->map_lock);
+	if (iw_unlikely(st->blocked))
+		iw_sig_restore(st->sigs);
+}
+
+bool iw_map_flush(struct iw_stream *s)
+{
+	const uint8_t *p;
+	size_t len;
+	long n;
+
+	iw_end_pump(&s->view);
+	while ((p = iw_end_out(&s->view, &len))) {
+		n = IW_SYS(sendto, atomic_load(&s->mapped), p, len, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+		if (n > 0) {
+			iw_end_out_done(&s->view, (size_t)n);
+			continue;
+		}
+		if (n != -EAGAIN && n != -EINTR && n != -ENOBUFS && n != -ENOMEM)
+			iw_end_lost(&s->view, (int)-n);
+		return false;
+	}
+	return true;
+}
+
+void iw_map_news(struct iw_stream *s)
+{
+	if (iw_likely(!atomic_load(&s->map_waiters)))
+		return;
+	atomic_fetch_add(&s->map_news, 1);
+	iw_futex_wake(&s->map_news, INT32_MAX);
+}
+
+/* ---- which ---- */
+
+static bool survives_exec(int fd)
+{
+	long fl = IW_SYS(fcntl, fd, F_GETFD, 0);
+
+	return fl < 0 || !(fl & FD_CLOEXEC);
+}
+
+/* The next one from fd on, or -1. */
+static int next(int fd, bool all, struct iw_stream **s)
+{
+	int high = atomic_load(&iw_fd_high_app);
+
+	for (; atomic_load(&maps) && fd <= high; fd++) {
+		*s = iw_stream_of(fd);
+		if (*s && atomic_load(&(*s)->mapped) && (all || survives_exec(fd)))
+			return fd;
+	}
+	return -1;
+}
+
+bool iw_maps_any(bool all)
+{
+	struct iw_stream *s;
+
+	return next(0, all, &s) >= 0;
+}
+
+void iw_maps_give(bool all)
+{
+	struct iw_stream *s;
+
+	for (int fd = next(0, all, &s); fd >= 0; fd = next(fd + 1, all, &s))
+		iw_map_give(fd, s);
+}
+
+void iw_maps_settle(void)
+{
+	struct iw_stream *s;
+
+	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s))
+		iw_unlock(&s->map_lock, iw_lock(&s->map_lock));
+}
+
+static int fd_of(int tcp, struct iw_stream **s)
+{
+	int fd = next(0, true, s);
+
+	while (fd >= 0 && atomic_load(&(*s)->mapped) != tcp)
+		fd = next(fd + 1, true, s);
+	return fd;
+}
+
+bool iw_map_owns(int fd)
+{
+	struct iw_stream *s;
+
+	return fd_of(fd, &s) >= 0;
+}
+
+void iw_map_make_way(int tcp)
+{
+	struct iw_stream *s;
+	int fd = fd_of(tcp, &s);
+
+	if (fd >= 0)
+		iw_map_give(fd, s);
+}
+
+/* ---- taking ---- */
+
+static bool room_for_one(void)
+{
+	struct rlimit r;
+
+	return IW_SYS(prlimit64, 0, RLIMIT_NOFILE, NULL, &r) >= 0 && atomic_load(&maps) < r.rlim_cur / 4;
+}
+
+static int option(int fd, int name)
+{
+	int v = 0;
+	socklen_t l = sizeof(v);
+
+	return IW_SYS(getsockopt, fd, SOL_SOCKET, name, &v, &l) < 0 ? 0 : v;
+}
+
+/* The daemon looks at what was written. */
+static bool dry(struct iw_stream *s, int fd)
+{
+	int n = 0;
+
+	return IW_SYS(ioctl, fd, SIOCINQ, &n) >= 0 && !n;
+}
+
+/* Behind the gate. */
+static bool may(int fd, struct iw_stream *s)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	struct iw_files files;
+
+	if (atomic_load(&s->refs) != 1 || !iw_stream_alone(s, &fd, 1) || (atomic_load(&iw_candidate_at(s->holder)->flags) & IW_CAND_STDIO))
+		return false;
+	if (atomic_load(&me->shut) || atomic_load(&me->close_state) != IW_CLOSE_OPEN || !dry(s, fd) || !iw_quiet(fd, NULL))
+		return false;
+	if ((atomic_load(&me->opts) & IW_SOPT_RCVLOWAT) || option(fd, SO_PEEK_OFF) >= 0 || (IW_SYS(fcntl, fd, F_GETFL, 0) & O_ASYNC))
+		return false;
+	iw_files_look(&files, &fd, 1);
+	return !files.unknown && !files.rings && !files.many && room_for_one() && iw_fd_room(fd);
+}
+
+/* What the daemon gives. */
+struct given {
+	int tcp;
+	struct iw_map *map;
+	uint64_t len;
+};
+
+static bool ask(int fd, const struct iw_stream *s, struct given *g)
+{
+	struct iw_ctl_mapped r;
+	struct iw_ctl_id m;
+	struct stat st;
+	int fds[2];
+	long p;
+
+	iw_ctl_init(&m, IW_CTL_MAP, 0);
+	m.id = s->stream_id;
+	m.fd = fd;
+	if (iw_daemon_ask(&m, -1, &r, sizeof(r), fds, s->ctl_gen) || r.result)
+		return false;
+	*g = (struct given){ .tcp = fds[0], .len = r.size };
+	p = IW_SYS(fstat, fds[1], &st) < 0 || st.st_size < (off_t)r.size ? -EINVAL :
+	    IW_SYS(mmap, NULL, r.size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+	IW_SYS(close, fds[1]);
+	if (p > 0 || p < -4095)
+		g->map = (struct iw_map *)p;
+	return true;
+}
+
+static void drop(struct given *g)
+{
+	if (g->map)
+		IW_SYS(munmap, g->map, g->len);
+	if (g->tcp >= 0)
+		iw_fd_unhide_close(g->tcp);
+}
+
+/* It may be ours: hidden, and a view on it. */
+static bool prepare(int fd, struct iw_stream *s, struct given *g)
+{
+	if (!g->map || iw_end_open(&s->view, g->map, g->len)) {
+		IW_SYS(close, g->tcp);
+		g->tcp = -1;
+		return false;
+	}
+	g->tcp = iw_fd_hide(g->tcp);
+	return g->tcp >= 0;
+}
+
+static void timeouts(int fd, int tcp)
+{
+	struct iw_flags f;
+
+	iw_flags_read(fd, &f);
+	IW_SYS(setsockopt, tcp, SOL_SOCKET, SO_RCVTIMEO, &f.rcv, sizeof(f.rcv));
+	IW_SYS(setsockopt, tcp, SOL_SOCKET, SO_SNDTIMEO, &f.snd, sizeof(f.snd));
+}
+
+void iw_map_timeouts(int fd, struct iw_stream *s)
+{
+	int tcp = atomic_load(&s->mapped);
+
+	if (tcp)
+		timeouts(fd, tcp);
+}
+
+/* From here on its octets go there. Under iw_tab_lock, with its registrations out of all sets. */
+static void begin(int fd, struct iw_stream *s, const struct given *g)
+{
+	timeouts(fd, g->tcp);
+	s->map = g->map;
+	s->map_len = g->len;
+	atomic_store(&s->map_reader, 0);
+	atomic_store(&g->map->owner, IW_MAP_LIBRARY);
+	atomic_fetch_add(&s->map_epoch, 1);
+	atomic_fetch_add(&maps, 1);
+	atomic_store(&s->mapped, g->tcp);
+	atomic_store(&s->path, &iw_mapped);
+}
+
+static bool taken(struct iw_stream *s)
+{
+	uint32_t offered = IW_HAND_OFFERED;
+
+	return atomic_compare_exchange_strong(&iw_stream_end(s)->hand, &offered, IW_HAND_TAKEN);
+}
+
+static bool put_in_place(int fd, struct iw_stream *s, const struct given *g)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	bool done = iw_stream_alone(s, &fd, 1) && iw_fd_ino(fd) == s->ino && !iw_reg_lost(fd) && iw_reg_may_move(fd) && !iw_reg_detach(fd);
+
+	if (done) {
+		if (taken(s))
+			begin(fd, s, g);
+		else
+			done = false;
+		iw_reg_attach(fd, done);
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+	return done;
+}
+
+static bool take(int fd, struct iw_stream *s)
+{
+	struct given g = { .tcp = -1 };
+	struct iw_ctl_id m;
+	struct iw_ctl_ack r;
+
+	if (!may(fd, s) || !ask(fd, s, &g))
+		return false;
+	if (!prepare(fd, s, &g) || !put_in_place(fd, s, &g)) {
+		drop(&g);
+		iw_daemon_tell_id(IW_CTL_ABANDON, s->stream_id, IW_REASON_BUSY, fd);
+		return false;
+	}
+	iw_ctl_init(&m, IW_CTL_SWITCHED, 0);
+	m.id = s->stream_id;
+	m.fd = fd;
+	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, s->ctl_gen);
+	return true;
+}
+
+static bool behind_gate(int fd, struct iw_stream *s)
+{
+	uint32_t w = iw_stream_word(s);
+	bool done;
+
+	if (atomic_load(&s->mapped) || !s->holder || iw_stream_local(s) || s->ctl_gen != iw_daemon_gen() || !iw_word_cas(fd, w, iw_word_gated(w)))
+		return false;
+	done = take(fd, s);
+	iw_word_set(fd, w);
+	iw_futex_wake(&iw_fdtab[fd], INT32_MAX);
+	return done;
+}
+
+void iw_map_take(int fd, struct iw_stream *s)
+{
+	uint32_t rest = atomic_load_explicit(&s->map_rest, memory_order_relaxed);
+	uint8_t tries = atomic_load_explicit(&s->map_tries, memory_order_relaxed);
+	uint64_t sigs;
+
+	if (rest) {
+		atomic_store_explicit(&s->map_rest, rest - 1, memory_order_relaxed);
+		return;
+	}
+	if (iw_in_vfork())
+		return;
+	sigs = iw_sig_block();
+	if (!behind_gate(fd, s)) {
+		atomic_store_explicit(&s->map_rest, 8u << tries, memory_order_relaxed);
+		atomic_store_explicit(&s->map_tries, tries + (tries < IW_CAND_TRIES), memory_order_relaxed);
+	}
+	iw_sig_restore(sigs);
+}
+
+/* ---- giving back ---- */
+
+/* Of libc's own signals: what libc does at this one, if it does anything, is for those that it sends itself. */
+struct kernel_action {
+	void (*handler)(int n, siginfo_t *i, void *context);
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+static void nudged(int n, siginfo_t *i, void *context)
+{
+}
+
+#if defined(__x86_64__)
+void iw_map_nudged(void);
+__asm__(".text\n"
+	".type iw_map_nudged, @function\n"
+	"iw_map_nudged:\n"
+	"	mov	$15, %eax\n"		/* SYS_rt_sigreturn */
+	"	syscall\n"
+	".size iw_map_nudged, . - iw_map_nudged\n");
+#define RESTORER	iw_map_nudged
+#define WITH_RESTORER	0x04000000ul
+#else
+#define RESTORER	NULL
+#define WITH_RESTORER	0ul
+#endif
+
+/* A thread that sleeps in the TCP socket finds that it was interrupted, whatever it has blocked, and looks again. */
+static void nudge(int tid)
+{
+	struct kernel_action ours = { .handler = nudged, .flags = SA_SIGINFO | WITH_RESTORER, .restorer = RESTORER }, old;
+	siginfo_t i = { .si_signo = NUDGE, .si_code = SI_QUEUE };
+	struct timespec t = { 0, 50000 };
+	int pid = (int)IW_SYS(getpid);
+
+	i.si_pid = pid;
+	IW_SYS(rt_sigaction, NUDGE, &ours, &old, 8);
+	IW_SYS(rt_tgsigqueueinfo, pid, tid, NUDGE, &i);
+	IW_SYS(nanosleep, &t, NULL);
+	IW_SYS(rt_sigaction, NUDGE, old.handler ? &old : &ours, NULL, 8);	/* one that comes late must find one */
+}
+
+/* Its octets do not go there any more. Returns the hidden number, 0: it was not mapped. */
+static int stop(struct iw_stream *s)
+{
+	struct iw_step st;
+	int tcp;
+
+	iw_map_lock(s, &st);
+	tcp = atomic_load(&s->mapped);
+	if (tcp) {
+		iw_map_flush(s);
+		atomic_store(&s->mapped, 0);
+		atomic_store(&s->path, &iw_carrier);
+		atomic_fetch_add(&s->map_epoch, 1);
+		atomic_fetch_sub(&maps, 1);
+		atomic_store(&s->map->owner, IW_MAP_AGENT);
+		IW_SYS(munmap, s->map, s->map_len);
+		atomic_fetch_add(&s->map_news, 1);
+		iw_futex_wake(&s->map_news, INT32_MAX);
+	}
+	iw_map_unlock(s, &st);
+	return tcp;
+}
+
+static void wake_reader(int fd, struct iw_stream *s)
+{
+	int me = (int)IW_SYS(gettid), tid;
+
+	while ((tid = atomic_load(&s->map_reader)) && tid != me && !iw_quiet(fd, NULL))
+		nudge(tid);
+}
+
+/* A call that a handler of this thread interrupted goes on under that number: it is to find nothing. */
+static void close_tcp(struct iw_stream *s, int tcp)
+{
+	int none = atomic_load(&s->map_reader) ? (int)IW_SYS(eventfd2, 0, EFD_CLOEXEC) : -1;
+
+	if (none < 0) {
+		iw_fd_unhide_close(tcp);
+		return;
+	}
+	IW_SYS(dup3, none, tcp, O_CLOEXEC);
+	IW_SYS(close, none);
+}
+
+/* Its registrations are C's again, or gone. */
+static int out_of_sets(int fd, struct iw_stream *s, bool again)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	int tcp = 0;
+
+	if (atomic_load(&s->mapped)) {
+		iw_reg_detach(fd);
+		tcp = stop(s);
+		if (again)
+			iw_reg_attach(fd, true);
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+	return tcp;
+}
+
+void iw_map_give(int fd, struct iw_stream *s)
+{
+	struct iw_ctl_id m;
+	struct iw_ctl_ack r;
+	int saved = errno, tcp;
+
+	if (!atomic_load(&s->mapped))
+		return;
+	tcp = out_of_sets(fd, s, true);
+	if (!tcp)
+		return;
+	iw_kick();
+	if (!__libc_single_threaded)
+		wake_reader(fd, s);
+	close_tcp(s, tcp);
+	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
+	m.id = s->stream_id;
+	m.fd = fd;
+	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, s->ctl_gen);
+	errno = saved;
+}
+
+void iw_map_close(int fd, struct iw_stream *s)
+{
+	int tcp = atomic_load(&s->mapped) ? out_of_sets(fd, s, false) : 0;
+
+	if (tcp)
+		close_tcp(s, tcp);
+}

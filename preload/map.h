@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The map of a stream between two hosts (proto/map.h) in the library: taken when nobody else can have the stream, given back before anybody
+ * else may, and before its direction ends: what comes then the daemon does. Meanwhile the library works the TCP socket itself, under a
+ * hidden number (paths/mapped.c).
+ */
+#ifndef IW_PRELOAD_MAP_H
+#define IW_PRELOAD_MAP_H
+
+#include "stream.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The daemon would give it: asks when it may be taken, in the call's turn on fd. Keeps errno. */
+void iw_map_take(int fd, struct iw_stream *s);
+/*
+ * Gives it back, if it is mapped: what there is goes by the carrier from now on. Waits for the own daemon. In a turn on fd, or with nobody
+ * else using the number; not under iw_tab_lock. Keeps errno.
+ */
+void iw_map_give(int fd, struct iw_stream *s);
+/* The last descriptor is about to be closed. */
+void iw_map_close(int fd, struct iw_stream *s);
+/* The program's time-outs, which are the carrier's, are the TCP socket's too. */
+void iw_map_timeouts(int fd, struct iw_stream *s);
+
+/* All of this process that others are about to have: but for those that are close-on-exec, if not all. */
+void iw_maps_give(bool all);
+bool iw_maps_any(bool all);		/* is there one? Under iw_tab_lock there will be no other */
+/* Who holds the lock of one has signals blocked when this returns, if iw_handlers says so. */
+void iw_maps_settle(void);
+/* fd is the hidden number of one; and has to go elsewhere: see iw_internal_make_way(). */
+bool iw_map_owns(int fd);
+void iw_map_make_way(int fd);
+
+/* ---- for paths/mapped.c ---- */
+
+/* The lock, around each step that does not wait. */
+struct iw_step {
+	bool blocked;		/* signals, which were sigs */
+	uint64_t sigs;
+};
+void iw_map_lock(struct iw_stream *s, struct iw_step *st);
+void iw_map_unlock(struct iw_stream *s, const struct iw_step *st);
+/* Under the lock: frames what is due, and gives TCP what it takes. true: nothing is left. */
+bool iw_map_flush(struct iw_stream *s);
+/* Under the lock: there is something new for those who wait for it. */
+void iw_map_news(struct iw_stream *s);
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,645 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The map as a path: stream octets are framed into, and parsed out of, the TCP socket by the calls of the application. Its locked steps do
+ * not wait. What ends a direction is not done here: the map is given back, and the carrier's answers hold.
+ */
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/single_threaded.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include "preload/deadline.h"
+#include "preload/handlers.h"
+#include "preload/lib.h"
+#include "preload/lock.h"
+#include "preload/map.h"
+#include "preload/path.h"
+#include "preload/paths/carrier.h"
+#include "preload/paths/mapped.h"
+#include "preload/real.h"
+#include "preload/sys.h"
+#include "preload/user.h"
+
+#define MOST	(256u << 10)	/* framed at a time, about */
+#define LAST	4096u		/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to the caller */
+#define LARGE	16384u
+#define ENDED	(IW_END_DEAD | IW_END_DONE)
+
+/* A call of the application. */
+struct call {
+	struct iw_stream *s;
+	int fd, flags;
+	const struct iovec *v;
+	size_t n, len, done;
+	uint32_t epoch;
+	bool waits, looked;	/* looked: whether it waits is known */
+	struct iw_step st;
+};
+
+/* false, with errno: the kernel would not take it. */
+static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	struct msghdr h = { .msg_iov = io->v, .msg_iovlen = io->n };
+	int err = io->vec ? iw_iov_check(&h) : iw_buf_check(io->one.iov_base, io->one.iov_len);
+
+	if (iw_unlikely(err)) {
+		iw_fail(-err);
+		return false;
+	}
+	c->s = s;
+	c->fd = fd;
+	c->flags = flags;
+	c->v = io->vec ? io->v : &io->one;
+	c->n = io->vec ? io->n : 1;
+	c->len = iw_io_len(io);
+	c->done = 0;
+	c->looked = false;
+	return true;
+}
+
+/* Under the lock: is it ours to work? The daemon takes it when the carrier was closed without us. */
+static bool ours(struct iw_stream *s)
+{
+	return atomic_load_explicit(&s->mapped, memory_order_relaxed) && atomic_load_explicit(&s->map->owner, memory_order_relaxed) == IW_MAP_LIBRARY;
+}
+
+/* Is it still what the call began on? */
+static bool here(const struct call *c)
+{
+	return ours(c->s) && atomic_load_explicit(&c->s->map_epoch, memory_order_relaxed) == c->epoch;
+}
+
+/* false: the carrier's again, and not locked. */
+static bool enter(struct call *c)
+{
+	iw_map_lock(c->s, &c->st);
+	c->epoch = atomic_load_explicit(&c->s->map_epoch, memory_order_relaxed);
+	if (iw_likely(ours(c->s)))
+		return true;
+	iw_map_unlock(c->s, &c->st);
+	iw_map_give(c->fd, c->s);
+	return false;
+}
+
+static void leave(struct call *c)
+{
+	iw_map_unlock(c->s, &c->st);
+}
+
+/* Not locked: the rest is the daemon's to do. */
+static void give(struct call *c)
+{
+	iw_map_give(c->fd, c->s);
+}
+
+/* How many octets there are, from skip on, of memory that is good, and at most max. */
+static size_t good(const struct call *c, size_t max, bool write)
+{
+	size_t skip = c->done, sum = 0;
+
+	for (size_t i = 0; i < c->n && sum < max; i++) {
+		size_t k = c->v[i].iov_len;
+		char *p = c->v[i].iov_base;
+
+		if (skip >= k) {
+			skip -= k;
+			continue;
+		}
+		p += skip;
+		k -= skip;
+		skip = 0;
+		if (k > max - sum)
+			k = max - sum;
+		if (write ? !iw_user_writable(p, k) : !iw_user_readable(p, k))
+			break;
+		sum += k;
+	}
+	return sum;
+}
+
+/* ---- what TCP has for us ---- */
+
+/* Somebody else sleeps there, and will take it. */
+static bool others_turn(struct iw_stream *s)
+{
+	int tid = atomic_load_explicit(&s->map_reader, memory_order_relaxed);
+
+	return tid && !__libc_single_threaded && tid != (int)IW_SYS(gettid);
+}
+
+static void came(struct iw_stream *s, long n)
+{
+	if (n > 0)
+		iw_end_in_done(&s->view, (size_t)n);
+	else if (!n)
+		iw_end_in_eof(&s->view);
+	else if (n != -EAGAIN && n != -EINTR && n != -ENOMEM && n != -ENOBUFS)
+		iw_end_lost(&s->view, (int)-n);
+	else
+		return;
+	iw_map_news(s);
+}
+
+/* false: nothing now. */
+static bool fill(struct iw_stream *s)
+{
+	size_t room;
+	uint8_t *p;
+	long n;
+
+	if ((iw_end_state(&s->view) & ENDED) || others_turn(s))
+		return false;
+	p = iw_end_in(&s->view, &room);
+	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, room, MSG_DONTWAIT, NULL, NULL);
+	came(s, n);
+	return n > 0;
+}
+
+/* ---- sleeping ---- */
+
+static bool waits(struct call *c)
+{
+	if (!c->looked) {
+		c->waits = !(c->flags & MSG_DONTWAIT) && !(IW_SYS(fcntl, c->fd, F_GETFL, 0) & O_NONBLOCK);
+		c->looked = true;
+	}
+	return c->waits;
+}
+
+/* Of the program: for ever without. */
+static void timeout_of(int fd, int option, struct iw_deadline *d)
+{
+	struct timeval tv = { 0, 0 };
+	socklen_t l = sizeof(tv);
+
+	d->end = -1;
+	if (IW_SYS(getsockopt, fd, SOL_SOCKET, option, &tv, &l) >= 0 && (tv.tv_sec || tv.tv_usec))
+		iw_deadline_ns(d, tv.tv_sec * 1000000000LL + tv.tv_usec * 1000);
+}
+
+static int interrupted(const struct iw_deadline *d)
+{
+	return d->end >= 0 || (atomic_load(&iw_handlers) & IW_HANDLERS_INTERRUPT) ? EINTR : 0;
+}
+
+/* Until TCP takes something (POLLOUT), has something (POLLIN). */
+static int sleep_poll(struct call *c, int tcp, short events, int option)
+{
+	struct pollfd p = { .fd = tcp, .events = events };
+	struct timespec t;
+	struct iw_deadline d;
+	int saved = errno, r;
+
+	timeout_of(c->fd, option, &d);
+	r = iw_real.ppoll(&p, 1, iw_deadline_left(&d, &t), NULL);
+	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR ? interrupted(&d) : 0;
+	errno = saved;
+	return r;
+}
+
+/* Until whoever sleeps for all of us has got something. */
+static int sleep_news(struct call *c, uint32_t news, int option)
+{
+	struct iw_deadline d;
+	struct timespec t;
+	long r;
+
+	timeout_of(c->fd, option, &d);
+	r = IW_SYS(futex, &c->s->map_news, FUTEX_WAIT_PRIVATE, news, iw_deadline_left(&d, &t), NULL, 0);
+	return r == -EINTR ? EINTR : r == -ETIMEDOUT ? EAGAIN : 0;
+}
+
+/* Until TCP has something: its own answer, but that nothing is taken, so that it does not matter how the call ends. */
+static int sleep_peek(int tcp)
+{
+	int saved = errno, err = 0;
+	char c;
+
+	if (iw_real.recv(tcp, &c, 1, MSG_PEEK) < 0)
+		err = errno;
+	errno = saved;
+	return err;
+}
+
+/* Where nobody can come in between: the octets themselves, locked. */
+static int receive(struct call *c)
+{
+	struct iw_stream *s = c->s;
+	int saved = errno;
+	size_t room;
+	uint8_t *p = iw_end_in(&s->view, &room);
+	ssize_t n = iw_real.recv(atomic_load(&s->mapped), p, room, 0);
+	int err = n < 0 ? errno : 0;
+
+	errno = saved;
+	came(s, n < 0 ? -err : n);
+	return err == EINTR || err == EAGAIN ? err : 0;
+}
+
+static void reader_gone(void *s)
+{
+	atomic_store(&((struct iw_stream *)s)->map_reader, 0);
+}
+
+static int sleep_for(struct call *c, int tcp, unsigned int what, bool reads, int option)
+{
+	int err;
+
+	pthread_cleanup_push(reader_gone, c->s);
+	if (what == IW_END_IN && option == SO_RCVTIMEO)
+		err = sleep_peek(tcp);
+	else
+		err = sleep_poll(c, tcp, (short)((what & IW_END_OUT ? POLLOUT : 0) | (reads ? POLLIN : 0)), option);
+	pthread_cleanup_pop(0);
+	return err;
+}
+
+/*
+ * Under the lock, which is left meanwhile: until there may be something new of what (IW_END_IN, IW_END_OUT). 0, EINTR, or EAGAIN: time is
+ * over. Afterwards it may not be here() any more.
+ */
+static int wait_for(struct call *c, unsigned int what, int option)
+{
+	struct iw_stream *s = c->s;
+	bool reads = (what & IW_END_IN) && !others_turn(s), news = what == IW_END_IN && !reads;
+	int tcp = atomic_load(&s->mapped), err;
+	uint32_t last = atomic_load(&s->map_news);
+
+	if (what == IW_END_IN && option == SO_RCVTIMEO && __libc_single_threaded && !atomic_load(&iw_handlers))
+		return receive(c);
+	if (reads)
+		atomic_store(&s->map_reader, (int)IW_SYS(gettid));
+	atomic_fetch_add(&s->map_waiters, news);
+	leave(c);
+	err = news ? sleep_news(c, last, option) : sleep_for(c, tcp, what, reads, option);
+	iw_map_lock(s, &c->st);
+	atomic_fetch_sub(&s->map_waiters, news);
+	if (reads) {
+		atomic_store(&s->map_reader, 0);
+		iw_map_news(s);
+	}
+	if (!here(c))
+		return 0;
+	if (err && err != EINTR && err != EAGAIN) {
+		iw_end_lost(&s->view, err);
+		err = 0;
+	}
+	return err;
+}
+
+/* ---- sending ---- */
+
+static bool pending(struct iw_stream *s)
+{
+	size_t len;
+
+	return iw_end_out(&s->view, &len);
+}
+
+/* As much as goes now. 0, EFAULT. */
+static int tx_some(struct call *c)
+{
+	struct iw_stream *s = c->s;
+
+	while (c->done < c->len && iw_map_flush(s)) {
+		size_t want = c->len - c->done, ok, n;
+
+		if (want > MOST)
+			want = MOST;
+		else if (want > LARGE)
+			want -= LAST;
+		ok = good(c, want, false);
+		if (!ok)
+			return EFAULT;
+		n = iw_end_put(&s->view, c->v, c->n, c->done, ok);
+		c->done += n;
+		if (!n && !fill(s))
+			break;
+	}
+	iw_map_flush(s);
+	return 0;
+}
+
+/* By the carrier, which it goes on. */
+static ssize_t tx_rest(struct call *c, struct iw_io *io)
+{
+	size_t skip = c->done;
+	struct iw_io one;
+	ssize_t n;
+
+	if (!skip)
+		return iw_path(c->s)->tx(c->s, c->fd, io, c->flags);
+	for (size_t i = 0; i < c->n; i++) {
+		size_t k = c->v[i].iov_len;
+
+		if (skip >= k) {
+			skip -= k;
+			continue;
+		}
+		iw_io_buf(&one, (char *)c->v[i].iov_base + skip, k - skip, IW_IO_SOCK);
+		n = iw_path(c->s)->tx(c->s, c->fd, &one, c->flags);
+		if (n > 0)
+			c->done += (size_t)n;
+		if (n < (ssize_t)(k - skip))
+			break;
+		skip = 0;
+	}
+	return (ssize_t)c->done;
+}
+
+static ssize_t tx_end(struct call *c, int err)
+{
+	/* nobody would come back to give TCP what is left */
+	bool left = pending(c->s) && (c->done == c->len || waits(c));
+
+	leave(c);
+	if (left)
+		give(c);
+	if (c->done || !err)
+		return (ssize_t)c->done;
+	return iw_fail(err);
+}
+
+static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	struct call c;
+	int err;
+
+	if (iw_unlikely(flags & MSG_OOB))	/* no urgent mark on this path yet */
+		return iw_fail(EOPNOTSUPP);
+	if (!call_init(&c, s, fd, io, flags))
+		return -1;
+	if (!enter(&c))
+		return tx_rest(&c, io);
+	for (;;) {
+		unsigned int what;
+
+		if (iw_unlikely(iw_end_state(&s->view) & (ENDED | IW_END_SHUT))) {
+			leave(&c);
+			give(&c);
+			return tx_rest(&c, io);
+		}
+		err = tx_some(&c);
+		if (iw_likely(c.done == c.len && !pending(s)) || err)
+			break;
+		if (iw_end_state(&s->view) & ENDED)
+			continue;
+		if (!waits(&c)) {
+			err = EAGAIN;
+			break;
+		}
+		what = pending(s) ? IW_END_OUT | IW_END_IN : iw_end_blocked(&s->view);
+		err = what ? wait_for(&c, what, SO_SNDTIMEO) : 0;
+		if (!here(&c)) {
+			leave(&c);
+			return tx_rest(&c, io);
+		}
+		if (err)
+			break;
+	}
+	return tx_end(&c, err);
+}
+
+/* Out of a file by a buffer of ours. What is no file the carrier takes from. */
+static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
+{
+	char buf[LARGE];
+	size_t done = 0;
+	struct stat st;
+	off64_t at;
+
+	if (v->splice || IW_SYS(fstat, v->in, &st) < 0 || !S_ISREG(st.st_mode) || (v->off_in && iw_copy_in(&at, v->off_in, sizeof(at)))) {
+		iw_map_give(v->out, s);
+		return iw_path(s)->tx_from(s, v);
+	}
+	if (!v->off_in)
+		at = (off64_t)IW_SYS(lseek, v->in, 0, SEEK_CUR);
+	while (done < v->len) {
+		size_t want = v->len - done < sizeof(buf) ? v->len - done : sizeof(buf);
+		struct iw_io io;
+		ssize_t n = (ssize_t)IW_SYS(pread64, v->in, buf, want, at);
+
+		if (n <= 0 && !done)
+			return iw_ret(n);
+		if (n <= 0)
+			break;
+		iw_io_buf(&io, buf, (size_t)n, IW_IO_SOCK);
+		want = (size_t)n;
+		n = iw_path(s)->tx(s, v->out, &io, 0);
+		if (n < 0 && !done)
+			return n;
+		if (n < 0)
+			break;
+		at += n;
+		done += (size_t)n;
+		if ((size_t)n < want)
+			break;
+	}
+	if (!v->off_in)
+		IW_SYS(lseek, v->in, at, SEEK_SET);
+	else
+		iw_copy_out(v->off_in, &at, sizeof(at));
+	return (ssize_t)done;
+}
+
+/* ---- receiving ---- */
+
+/* What there is, as much as is wanted. 0, EFAULT. */
+static int rx_some(struct call *c)
+{
+	struct iw_stream *s = c->s;
+	bool peeks = c->flags & MSG_PEEK;
+
+	do {
+		size_t have = iw_end_unread(&s->view), ok;
+
+		if (have > c->len)
+			have = c->len;
+		if (peeks && have > c->done)
+			have -= c->done;
+		else if (peeks)
+			have = 0;
+		if (have > c->len - c->done)
+			have = c->len - c->done;
+		if (!have)
+			continue;
+		ok = good(c, have, true);
+		if (!ok)
+			return EFAULT;
+		c->done += iw_end_get(&s->view, c->v, c->n, c->done, ok, peeks, peeks ? c->done : 0);
+		if (ok < have || c->done == c->len || !(c->flags & MSG_WAITALL))
+			break;
+	} while (fill(s));
+	iw_map_flush(s);
+	return 0;
+}
+
+/* Nothing more can come by this path, and what came was read. */
+static bool rx_over(struct iw_stream *s)
+{
+	return iw_unlikely(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_end_unread(&s->view);
+}
+
+static ssize_t rx_end(struct call *c, int err)
+{
+	bool left = pending(c->s);	/* the peer may wait for it */
+
+	leave(c);
+	if (iw_unlikely(left))
+		give(c);
+	if (c->done || !err)
+		return (ssize_t)c->done;
+	return iw_fail(err);
+}
+
+/* The carrier's answer, if there is none yet. */
+static ssize_t rx_rest(struct call *c, struct iw_io *io)
+{
+	return c->done ? (ssize_t)c->done : iw_path(c->s)->rx(c->s, c->fd, io, c->flags);
+}
+
+static bool rx_enough(const struct call *c)
+{
+	if (!c->len)
+		return iw_end_unread(&c->s->view);
+	return c->flags & MSG_WAITALL ? c->done == c->len : c->done;
+}
+
+static ssize_t mapped_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	struct call c;
+	int err;
+
+	if (iw_unlikely((flags & MSG_OOB) || (io->form == IW_IO_V2 && io->off != -1)))
+		return iw_carrier.rx(s, fd, io, flags);
+	if (!call_init(&c, s, fd, io, flags))
+		return -1;
+	if (!c.len && io->form != IW_IO_SOCK)
+		return 0;
+	if (!enter(&c))
+		return rx_rest(&c, io);
+	for (;;) {
+		err = rx_some(&c);
+		if (iw_likely(rx_enough(&c)) || err)
+			break;
+		if (rx_over(s)) {
+			leave(&c);
+			if (!c.done)
+				give(&c);
+			return rx_rest(&c, io);
+		}
+		if (!waits(&c)) {
+			err = EAGAIN;
+			break;
+		}
+		err = wait_for(&c, pending(s) ? IW_END_OUT | IW_END_IN : IW_END_IN, SO_RCVTIMEO);
+		if (!here(&c)) {
+			leave(&c);
+			return rx_rest(&c, io);
+		}
+		if (err)
+			break;
+	}
+	return rx_end(&c, err);
+}
+
+static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
+{
+	iw_map_give(v->in, s);
+	return iw_path(s)->rx_into(s, v);
+}
+
+/* ---- what it holds, and its ends ---- */
+
+static short mapped_bits(struct iw_stream *s, int fd, short events)
+{
+	struct call c = { .s = s, .fd = fd };
+	short bits = 0;
+
+	if (!enter(&c))
+		return iw_path(s)->bits(s, fd, events);
+	if (!iw_end_unread(&s->view))
+		fill(s);
+	iw_map_flush(s);
+	if (rx_over(s)) {
+		leave(&c);
+		give(&c);
+		return iw_path(s)->bits(s, fd, events);
+	}
+	if (iw_end_unread(&s->view))
+		bits |= POLLIN | POLLRDNORM;
+	if (iw_end_room(&s->view) && !pending(s))
+		bits |= POLLOUT | POLLWRNORM;
+	leave(&c);
+	return bits & events;
+}
+
+static short mapped_wait_events(struct iw_stream *s, short events)
+{
+	struct iw_step st;
+
+	iw_map_lock(s, &st);
+	if (!ours(s)) {
+		iw_map_unlock(s, &st);
+		return events;
+	}
+	if ((events & (POLLOUT | POLLWRNORM)) && !iw_end_room(&s->view))
+		events = (short)((events & ~(POLLOUT | POLLWRNORM)) | POLLIN);
+	if (pending(s))
+		events |= POLLOUT;
+	iw_map_unlock(s, &st);
+	return events;
+}
+
+static long mapped_inq(struct iw_stream *s, int fd)
+{
+	struct call c = { .s = s, .fd = fd };
+	long n;
+
+	if (!enter(&c))
+		return iw_path(s)->inq(s, fd);
+	while (fill(s))
+		;
+	iw_map_flush(s);
+	n = (long)iw_end_unread(&s->view);
+	leave(&c);
+	return n;
+}
+
+static int mapped_outq(struct iw_stream *s, int fd, bool unsent)
+{
+	struct call c = { .s = s, .fd = fd };
+	size_t len;
+	int n;
+
+	if (!enter(&c))
+		return iw_path(s)->outq(s, fd, unsent);
+	while (fill(s))
+		;
+	iw_map_flush(s);
+	iw_end_out(&s->view, &len);
+	n = (int)(unsent ? len : iw_end_unacked(&s->view));
+	leave(&c);
+	return n;
+}
+
+static int mapped_shutdown(struct iw_stream *s, int fd, int how)
+{
+	iw_map_give(fd, s);
+	return iw_path(s)->shutdown(s, fd, how);
+}
+
+const struct iw_path_ops iw_mapped = {
+	.tx = mapped_tx,
+	.rx = mapped_rx,
+	.tx_from = mapped_tx_from,
+	.rx_into = mapped_rx_into,
+	.bits = mapped_bits,
+	.wait_events = mapped_wait_events,
+	.inq = mapped_inq,
+	.outq = mapped_outq,
+	.shutdown = mapped_shutdown,
+};

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* The path of a stream whose map this process has: octets are framed and parsed on the TCP socket here. */
+#ifndef IW_PRELOAD_PATHS_MAPPED_H
+#define IW_PRELOAD_PATHS_MAPPED_H
+
+#include "preload/path.h"
+
+extern const struct iw_path_ops iw_mapped __attribute__((visibility("hidden")));
+
+#endif

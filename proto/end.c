@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT
+/* One end of a stream on its map: the ring stream on a queue pair, and the octets of T between calls. */
+#include "end.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "mpa.h"
+#include "wire.h"
+
+#define FRAME_KEPT	4096u			/* of the frame buffer: for ACKs and the like, which have to go whatever waits */
+#define SQ_KEPT		32u			/* entries of the send queue, for the same */
+#define FRAME_MIN	(IW_SOFT_TX / 8)	/* with less no octets are framed */
+
+/* ---- what queue pair and ring stream ask for ---- */
+
+/* The application learns of what TCP would have said. */
+static void lost(struct iw_end *e, int err)
+{
+	if (!e->f->reset_err && !e->f->rs.done && !e->f->aborted)
+		e->f->reset_err = err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH ? err : ECONNRESET;
+}
+
+static int rs_post_send(void *ctx, const struct iw_wr *wr)
+{
+	return iw_qp_post_send(&((struct iw_end *)ctx)->s->qp, wr);
+}
+
+static int rs_post_recv(void *ctx, uint64_t wr_id, const struct iw_sge *sge)
+{
+	return iw_qp_post_recv(&((struct iw_end *)ctx)->s->qp, wr_id, sge);
+}
+
+static unsigned int rs_sq_free(void *ctx)
+{
+	return iw_qp_sq_free(&((struct iw_end *)ctx)->s->qp);
+}
+
+static uint8_t *within(uint8_t *mem, uint64_t base, uint64_t size, uint64_t to, uint64_t len)
+{
+	return to >= base && len <= size && to - base <= size - len ? mem + (to - base) : NULL;
+}
+
+static void *rs_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
+{
+	const struct iw_end *e = ctx;
+	const struct iw_rs_param *p = &e->f->rs.p;
+
+	if (stag == p->rx_stag)
+		return within(e->rx_ring, p->rx_to, p->rx_len, to, len);
+	if (stag == p->rq_stag)
+		return within(e->rq, p->rq_to, (uint64_t)p->bufs * p->buf_size, to, len);
+	return stag == p->rd_stag ? within(e->rd, p->rd_to, p->rd_len, to, len) : NULL;
+}
+
+static void rs_event(void *ctx, enum iw_rs_event ev)
+{
+	struct iw_end *e = ctx;
+
+	if (ev == IW_RS_EV_DONE)
+		e->f->ev_done = 1;
+	if (ev != IW_RS_EV_ABORT)
+		return;
+	e->f->ev_abort = 1;
+	lost(e, e->f->rs.err);
+}
+
+/* Nothing of a mapped end is offered to the peer's Reads. */
+static const struct iw_rs_ops rs_ops = {
+	.post_send = rs_post_send, .post_recv = rs_post_recv, .sq_free = rs_sq_free, .mem = rs_mem, .event = rs_event,
+};
+
+static enum iw_access_err qp_access(void *ctx, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr)
+{
+	const struct iw_rs_param *p = &((struct iw_end *)ctx)->f->rs.p;
+	unsigned int has = stag == p->rx_stag ? IW_ACCESS_REMOTE_WRITE : stag == p->rd_stag ? IW_ACCESS_READ_SINK :
+			   stag == p->rq_stag ? IW_ACCESS_LOCAL_WRITE : stag == p->tx_stag ? IW_ACCESS_LOCAL_READ : 0;
+
+	if (to + (len - 1) < to)
+		return IW_ACC_WRAP;
+	if (has != right)
+		return has ? IW_ACC_RIGHTS : IW_ACC_STAG;
+	*ptr = rs_mem(ctx, stag, to, len);
+	return *ptr ? IW_ACC_OK : IW_ACC_BOUNDS;
+}
+
+/* Whatever is framed of the transmit ring lies with the caller: see iw_end_put(). */
+static const void *qp_payload(void *ctx, uint32_t stag, uint64_t to, uint32_t *len)
+{
+	const struct iw_end *e = ctx;
+	const struct iw_rs_param *p = &e->f->rs.p;
+	const struct iovec *v = e->v;
+	uint64_t off = e->skip + ((to - p->tx_to - e->src_pos) & (p->tx_len - 1));
+
+	while (off >= v->iov_len)
+		off -= v++->iov_len;
+	if (*len > v->iov_len - off)
+		*len = (uint32_t)(v->iov_len - off);
+	return (const uint8_t *)v->iov_base + off;
+}
+
+/* The peer has been given no STag that it might invalidate. */
+static enum iw_access_err qp_invalidate(void *ctx, uint32_t stag)
+{
+	return IW_ACC_STAG;
+}
+
+static void qp_complete(void *ctx, const struct iw_cqe *cqe)
+{
+	iw_rs_complete(&((struct iw_end *)ctx)->f->rs, &rs_ops, ctx, cqe);
+}
+
+static void qp_event(void *ctx, enum iw_qp_event ev)
+{
+	struct iw_end *e = ctx;
+
+	switch (ev) {
+	case IW_QP_EV_TERM_RECEIVED:
+		iw_soft_cut(e->s);
+		lost(e, EPROTO);
+		break;
+	case IW_QP_EV_TERM_SENT:
+		lost(e, EPROTO);
+		break;
+	case IW_QP_EV_LOST:
+		lost(e, e->s->qp.err);
+		break;
+	default:
+		break;
+	}
+}
+
+static const struct iw_qp_ops qp_ops = {
+	.access = qp_access, .payload = qp_payload, .invalidate = qp_invalidate, .complete = qp_complete, .event = qp_event,
+};
+
+int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len)
+{
+	const struct iw_remote *f = (const struct iw_remote *)((uint8_t *)m + IW_MAP_PAGE);
+	struct iw_map_priv at;
+
+	if (len < IW_MAP_PAGE + sizeof(*f) || m->magic != IW_MAP_MAGIC || m->version != IW_MAP_VERSION || m->size > len)
+		return -EPROTO;
+	if (f->magic != IW_REMOTE_MAGIC || f->version != IW_REMOTE_VERSION || m->size < iw_map_size(&f->p))
+		return -EPROTO;
+	iw_map_at(m, &f->p, &at);
+	*e = (struct iw_end){ .m = m, .f = at.f, .s = at.s, .rq = at.rq, .rd = at.rd, .rx_ring = at.rx_ring };
+	return at.s->magic == IW_SOFT_MAGIC && at.s->version == IW_SOFT_VERSION && at.s->qp.version == IW_QP_VERSION ? 0 : -EPROTO;
+}
+
+/* ---- sending ---- */
+
+/* FPDUs go behind what T has not taken. */
+static struct iw_soft_tx *last_tx(const struct iw_end *e)
+{
+	return &e->s->tx[e->s->tx[1].used ? 1 : 0];
+}
+
+static uint32_t frame_room(const struct iw_end *e)
+{
+	const struct iw_soft_tx *b = last_tx(e);
+
+	return b->used ? IW_SOFT_TX - b->len : IW_SOFT_TX;
+}
+
+static void frame(struct iw_end *e)
+{
+	struct iw_soft *s = e->s;
+	struct iw_soft_tx *b = last_tx(e);
+	size_t n;
+
+	if (!iw_qp_tx_pending(&s->qp))
+		return;
+	if (!b->used)
+		*b = (struct iw_soft_tx){ .pos = s->qp.tx_pos };
+	n = iw_qp_tx(&s->qp, &qp_ops, e, s->txbuf[b->buf] + b->len, IW_SOFT_TX - b->len, 0);
+	b->len += (uint32_t)n;
+	b->used = b->used || n;
+}
+
+void iw_end_pump(struct iw_end *e)
+{
+	struct iw_rs *rs = &e->f->rs;
+
+	if (iw_rs_rx_fin(rs))
+		iw_rs_rx_fin_consumed(rs);
+	iw_rs_pump(rs, &rs_ops, e);
+	frame(e);
+}
+
+/* Octets that can be framed now, with all that goes around them: headers of the smallest segments, messages, Markers. */
+static uint32_t put_max(const struct iw_end *e)
+{
+	uint32_t room = frame_room(e);
+
+	if (room < FRAME_MIN || iw_qp_sq_free(&e->s->qp) < SQ_KEPT || !iw_qp_sq_framed(&e->s->qp) || e->f->aborted)
+		return 0;
+	return (room - FRAME_KEPT) / 4 * 3;
+}
+
+/*
+ * The octets go through the transmit ring's positions, but not through its memory: what cannot be sent at once is not taken, what is sent is
+ * framed before the call returns.
+ */
+size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len)
+{
+	struct iw_rs *rs = &e->f->rs;
+	uint64_t max = put_max(e), ring = rs->p.tx_len - (rs->tx_pos - rs->tx_freed);
+
+	if (rs->tx_fin || rs->dead || !max || !ring)
+		return 0;
+	if (len > max)
+		len = max;
+	if (len > ring)
+		len = ring;
+	e->v = v;
+	e->skip = skip;
+	e->src_pos = rs->tx_pos;
+	iw_rs_tx_produced(rs, (uint32_t)len);
+	iw_rs_push(rs);
+	iw_rs_pump(rs, &rs_ops, e);
+	len = (size_t)(iw_rs_tx_recall(rs) - e->src_pos);
+	frame(e);
+	return len;
+}
+
+bool iw_end_room(const struct iw_end *e)
+{
+	return put_max(e) && iw_rs_tx_open(&e->f->rs);
+}
+
+unsigned int iw_end_blocked(const struct iw_end *e)
+{
+	return iw_end_room(e) ? 0 : IW_END_IN | (e->s->tx[0].used ? IW_END_OUT : 0);
+}
+
+void iw_end_fin(struct iw_end *e)
+{
+	e->f->tx_eof = 1;
+	iw_rs_tx_fin(&e->f->rs);
+}
+
+void iw_end_abort(struct iw_end *e, int err)
+{
+	e->f->aborted = 1;
+	iw_rs_abort(&e->f->rs, err);
+}
+
+const uint8_t *iw_end_out(struct iw_end *e, size_t *len)
+{
+	const struct iw_soft_tx *b = &e->s->tx[0];
+
+	*len = b->used ? b->len - b->off : 0;
+	return *len ? e->s->txbuf[b->buf] + b->off : NULL;
+}
+
+void iw_end_out_done(struct iw_end *e, size_t n)
+{
+	struct iw_soft_tx *b = e->s->tx;
+
+	b[0].off += (uint32_t)n;
+	iw_qp_tx_done(&e->s->qp, &qp_ops, e, n);
+	if (b[0].off < b[0].len)
+		return;
+	b[0] = b[1];
+	b[1].used = 0;
+}
+
+/* ---- receiving ---- */
+
+uint8_t *iw_end_in(struct iw_end *e, size_t *room)
+{
+	struct iw_soft *s = e->s;
+
+	/* the rest of a partial FPDU may not fit any more behind what there is */
+	if (s->rx_off == s->rx_len || IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS)
+		iw_soft_rx_front(s);
+	*room = IW_SOFT_RX - s->rx_len;
+	return s->rx + s->rx_len;
+}
+
+void iw_end_in_done(struct iw_end *e, size_t n)
+{
+	struct iw_soft *s = e->s;
+
+	s->rx_len += (uint32_t)n;
+	s->rx_off += (uint32_t)iw_qp_rx(&s->qp, &qp_ops, e, s->rx + s->rx_off, s->rx_len - s->rx_off);
+}
+
+/* Only after the ring stream is done is a FIN of T a good end. */
+void iw_end_in_eof(struct iw_end *e)
+{
+	e->s->peer_eof = 1;
+	iw_qp_rx_eof(&e->s->qp, &qp_ops, e, e->s->rx_len - e->s->rx_off);
+	lost(e, ECONNRESET);
+}
+
+void iw_end_lost(struct iw_end *e, int err)
+{
+	iw_qp_lost(&e->s->qp, &qp_ops, e, err);
+	lost(e, err);
+	e->s->tx[0].used = e->s->tx[1].used = 0;
+}
+
+size_t iw_end_unread(const struct iw_end *e)
+{
+	return (size_t)iw_rs_rx_unread(&e->f->rs);
+}
+
+/* Copies n octets to v at *skip, which moves on. */
+static void scatter(const struct iovec *v, size_t *skip, const uint8_t *src, size_t n)
+{
+	size_t off = *skip, k;
+
+	for (*skip += n; n; n -= k, src += k, off = 0, v++) {
+		for (; off >= v->iov_len; v++)
+			off -= v->iov_len;
+		k = v->iov_len - off < n ? v->iov_len - off : n;
+		memcpy((uint8_t *)v->iov_base + off, src, k);
+	}
+}
+
+size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len, bool peek, size_t peek_off)
+{
+	struct iw_rs *rs = &e->f->rs;
+	size_t done = 0, k;
+	uint32_t stag;
+	uint64_t to;
+
+	while (done < len && (k = iw_rs_rx_at(rs, peek ? peek_off + done : 0, &stag, &to))) {
+		if (k > len - done)
+			k = len - done;
+		scatter(v, &skip, rs_mem(e, stag, to, k), k);
+		if (!peek)
+			iw_rs_rx_consumed(rs, (uint32_t)k);
+		done += k;
+	}
+	return done;
+}
+
+/* ---- how it stands ---- */
+
+unsigned int iw_end_state(const struct iw_end *e)
+{
+	const struct iw_rs *rs = &e->f->rs;
+
+	return (iw_rs_rx_fin(rs) ? IW_END_FIN : 0) | (rs->tx_fin ? IW_END_SHUT : 0) | (rs->done ? IW_END_DONE : 0) |
+	       (e->f->reset_err || e->f->aborted ? IW_END_DEAD : 0);
+}
+
+int iw_end_err(const struct iw_end *e)
+{
+	return e->f->reset_err ? e->f->reset_err : ECONNRESET;
+}
+
+void iw_end_emss(struct iw_end *e, uint16_t mss)
+{
+	struct iw_qp *qp = &e->s->qp;
+
+	if (!e->s->large)
+		iw_qp_set_mulpdu(qp, iw_mpa_mulpdu(mss, qp->param.tx_markers));
+}
+
+uint64_t iw_end_unacked(const struct iw_end *e)
+{
+	return iw_rs_tx_unacked(&e->f->rs);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/* The map of a stream: where things are in it, and handing over in both directions. map_check.c says what is sound. */
+#include "map.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "map_priv.h"
+#include "wire.h"
+
+static uint64_t pages(uint64_t n)
+{
+	return (n + IW_MAP_PAGE - 1) & ~(uint64_t)(IW_MAP_PAGE - 1);
+}
+
+void iw_map_at(struct iw_map *m, const struct iw_rs_param *p, struct iw_map_priv *at)
+{
+	uint8_t *f = (uint8_t *)m + IW_MAP_PAGE, *rq = f + ((sizeof(*at->f) + 63) & ~(size_t)63);
+
+	at->f = (struct iw_remote *)f;
+	at->rq = rq;
+	at->s = (struct iw_soft *)(f + pages((uint64_t)(rq - f) + (uint64_t)p->bufs * p->buf_size));
+	at->rd = (uint8_t *)at->s + pages(sizeof(*at->s));
+	at->rx_ring = at->rd + pages(p->rd_len);
+}
+
+uint64_t iw_map_size(const struct iw_rs_param *p)
+{
+	uint64_t state = pages(((sizeof(struct iw_remote) + 63) & ~(size_t)63) + (uint64_t)p->bufs * p->buf_size);
+
+	return IW_MAP_PAGE + state + pages(sizeof(struct iw_soft)) + pages(p->rd_len) + pages(p->rx_len);
+}
+
+bool iw_map_ready(const struct iw_map_priv *from)
+{
+	const struct iw_rs *rs = &from->f->rs;
+	const struct iw_soft *s = from->s;
+	const struct iw_qp *qp = &s->qp;
+
+	return from->f->running && rs->started && !rs->dead && !rs->tx_fin && !rs->rx_fin && rs->tx_pos == rs->tx_sent && !rs->tx_nsa &&
+	       !rs->tx_cancel && qp->state == IW_QP_RTS && (qp->param.initiator || qp->first_seen) && !qp->rtr_due && !qp->sq_shut &&
+	       iw_qp_sq_framed(qp) && qp->ird_head == qp->ird_tail && (qp->ord_head == qp->ord_tail || !qp->ordq[qp->ord_tail % IW_QP_ORD].rtr) &&
+	       !qp->atomics && !s->closing && !s->shut && !s->peer_eof && !s->cut && !from->f->reset_err && !from->f->aborted &&
+	       !from->f->tx_eof;
+}
+
+/* ---- what is in use ---- */
+
+/* [pos, end) of a ring of len octets, at most all of it. */
+static void copy_ring(uint8_t *to, const uint8_t *from, uint32_t len, uint64_t pos, uint64_t end)
+{
+	while (pos < end) {
+		uint32_t off = (uint32_t)(pos & (len - 1));
+		size_t n = end - pos < len - off ? (size_t)(end - pos) : len - off;
+
+		memcpy(to + off, from + off, n);
+		pos += n;
+	}
+}
+
+/* The entries of the two queues that are in use. */
+static void copy_queues(struct iw_qp *to, const struct iw_qp *from)
+{
+	for (uint32_t i = to->rq_tail, n = to->rq_head - to->rq_tail; n && n <= IW_QP_RQ; n--, i++)
+		to->rq[i % IW_QP_RQ] = from->rq[i % IW_QP_RQ];
+	for (uint32_t i = to->sq_tail, n = to->sq_head - to->sq_tail; n && n <= IW_QP_SQ; n--, i++)
+		to->sq[i % IW_QP_SQ] = from->sq[i % IW_QP_SQ];
+}
+
+/*
+ * Octets, by the lengths and positions in `to`, which are sound. Of the receive ring also what RDMA Writes have placed and no word has announced
+ * yet: what was written at all, less what was announced as written.
+ */
+static void copy_octets(const struct iw_map_priv *to, const struct iw_map_priv *from)
+{
+	const struct iw_rs *rs = &to->f->rs;
+	const struct iw_rs_param *p = &rs->p;
+	const struct iw_soft *s = to->s;
+	const struct iw_qp *qp = &s->qp;
+	uint64_t ahead = qp->stat.rx_write_octets - rs->stat.rx_data_octets, free = p->rx_len - (rs->rx_prod - rs->rx_cons);
+
+	memcpy(to->s->rx + s->rx_off, from->s->rx + s->rx_off, s->rx_len - s->rx_off);
+	for (unsigned int i = 0; i < 2; i++)
+		if (s->tx[i].used)
+			memcpy(to->s->txbuf[s->tx[i].buf], from->s->txbuf[s->tx[i].buf], s->tx[i].len);
+	if (qp->rx_mo[IW_QN_SEND]) {
+		uint64_t off = (qp->rq[qp->rq_tail % IW_QP_RQ].wr_id & UINT32_MAX) * p->buf_size;
+
+		memcpy(to->rq + off, from->rq + off, qp->rx_mo[IW_QN_SEND]);
+	}
+	if (p->rd_len)
+		copy_ring(to->rd, from->rd, p->rd_len, rs->rd_cons, rs->rd_issued);
+	copy_ring(to->rx_ring, from->rx_ring, p->rx_len, rs->rx_cons, rs->rx_prod + (ahead < free ? ahead : free));
+}
+
+static void copy_soft(struct iw_soft *to, const struct iw_soft *from)
+{
+	memcpy(to, from, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq));
+	copy_queues(&to->qp, &from->qp);
+}
+
+/* ---- handing over ---- */
+
+void iw_map_export(struct iw_map *m, const struct iw_map_priv *from)
+{
+	struct iw_map_priv at;
+
+	iw_map_at(m, &from->f->p, &at);
+	m->magic = IW_MAP_MAGIC;
+	m->version = IW_MAP_VERSION;
+	m->size = iw_map_size(&from->f->p);
+	m->stream_id = from->f->stream_id;
+	memcpy(at.f, from->f, sizeof(*at.f));
+	copy_soft(at.s, from->s);
+	copy_octets(&at, from);
+}
+
+/* What the owner of a map has to say of it, besides queue pair and ring stream. */
+static void copy_remote(struct iw_remote *to, const struct iw_remote *from)
+{
+	to->ev_abort = !!from->ev_abort;
+	to->ev_done = !!from->ev_done;
+	to->tx_eof = !!from->tx_eof;
+	to->aborted = !!from->aborted;
+	to->reset_err = from->reset_err;
+	memcpy(&to->rs, &from->rs, sizeof(to->rs));
+}
+
+int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
+{
+	struct iw_map_const was;
+	struct iw_map_priv at;
+
+	iw_map_at((struct iw_map *)m, &to->f->p, &at);
+	iw_map_keep(&was, to);
+	copy_remote(to->f, at.f);
+	copy_soft(to->s, at.s);
+	if (iw_map_check(&was, to))
+		return -EPROTO;
+	copy_octets(to, &at);
+	return 0;
+}

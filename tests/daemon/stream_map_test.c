@@ -1,0 +1,871 @@
+// SPDX-License-Identifier: MIT
+/* A queue pair mapped into the application and back: the test is the library of one end or of both. */
+#include "stream_util.h"
+
+#include "proto/end.h"
+#include "daemon/stream/stream_priv.h"
+
+/* ---- the library of an end ---- */
+
+struct lib {
+	struct iw_end end;
+	struct iw_map *map;	/* NULL: not mapped */
+	uint64_t size;
+	int tcp;
+	bool dead;
+};
+
+static struct lib lib[2];
+
+static struct {
+	bool done;
+	int ret;
+	struct stream_mapping m;
+} said_map;
+
+static void on_map(void *arg, int ret, const struct stream_mapping *m)
+{
+	assert_false(said_map.done);
+	said_map.done = true;
+	said_map.ret = ret;
+	if (!ret)
+		said_map.m = (struct stream_mapping){ .tcp = dup(m->tcp), .map = dup(m->map), .size = m->size };
+}
+
+static int ask(int i)
+{
+	said_map.done = false;
+	stream_map(app[i].st, on_map, NULL);
+	run_until(is_true, &said_map.done);
+	return said_map.ret;
+}
+
+/* What was passed is the library's, whatever becomes of it. */
+static void receive(int i)
+{
+	struct lib *l = &lib[i];
+
+	*l = (struct lib){ .size = said_map.m.size, .tcp = said_map.m.tcp };
+	l->map = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_SHARED, said_map.m.map, 0);
+	assert_ptr_not_equal(l->map, MAP_FAILED);
+	close(said_map.m.map);
+}
+
+static void drop(int i)
+{
+	struct lib *l = &lib[i];
+
+	if (!l->map)
+		return;
+	munmap(l->map, l->size);
+	close(l->tcp);
+	*l = (struct lib){ 0 };
+}
+
+static bool take(int i)
+{
+	uint32_t offered = IW_HAND_OFFERED;
+
+	return atomic_compare_exchange_strong(&app[i].page->end[0].hand, &offered, IW_HAND_TAKEN);
+}
+
+static void use(int i)
+{
+	assert_int_equal(iw_end_open(&lib[i].end, lib[i].map, lib[i].size), 0);
+	atomic_store(&lib[i].map->owner, IW_MAP_LIBRARY);
+	assert_int_equal(stream_mapped(app[i].st), 0);
+	assert_int_equal(stream_mapped(app[i].st), -EINVAL);
+}
+
+/* As a library does: again, as long as it is not now. */
+static void map(int i)
+{
+	for (int n = 0; n < 1000 && ask(i); n++) {
+		assert_int_equal(said_map.ret, -EAGAIN);
+		run_rounds(1);
+	}
+	assert_int_equal(said_map.ret, 0);
+	receive(i);
+	assert_true(take(i));
+	use(i);
+}
+
+static void unmap(int i)
+{
+	atomic_store(&lib[i].map->owner, IW_MAP_AGENT);
+	drop(i);
+	assert_int_equal(stream_unmap(app[i].st), 0);
+}
+
+static void flush(struct lib *l)
+{
+	const uint8_t *out;
+	size_t len;
+
+	while ((out = iw_end_out(&l->end, &len))) {
+		ssize_t n = send(l->tcp, out, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN)
+			iw_end_lost(&l->end, errno);
+		if (n <= 0)
+			return;
+		iw_end_out_done(&l->end, (size_t)n);
+	}
+}
+
+/* Everything that can be done without waiting. */
+static void step(struct lib *l)
+{
+	size_t room;
+	uint8_t *in = iw_end_in(&l->end, &room);
+	ssize_t n = l->dead || l->end.s->peer_eof ? -1 : recv(l->tcp, in, room, MSG_DONTWAIT);
+
+	if (n > 0)
+		iw_end_in_done(&l->end, (size_t)n);
+	else if (!n)
+		iw_end_in_eof(&l->end);
+	else if (!l->dead && !l->end.s->peer_eof && errno != EAGAIN) {
+		l->dead = true;
+		iw_end_lost(&l->end, errno);
+	}
+	iw_end_pump(&l->end);
+	flush(l);
+}
+
+/* As send() and recv() with MSG_DONTWAIT, by whatever path the end is on. */
+static ssize_t end_send(int i, const void *buf, size_t len)
+{
+	struct iovec v = { (void *)buf, len };
+	size_t n;
+
+	if (!lib[i].map)
+		return send(app[i].fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	step(&lib[i]);
+	n = iw_end_put(&lib[i].end, &v, 1, 0, len);
+	flush(&lib[i]);
+	errno = iw_end_state(&lib[i].end) & IW_END_DEAD ? iw_end_err(&lib[i].end) : EAGAIN;
+	return n ? (ssize_t)n : -1;
+}
+
+static ssize_t end_recv(int i, void *buf, size_t len)
+{
+	struct iovec v = { buf, len };
+	unsigned int how;
+	size_t n;
+
+	if (!lib[i].map)
+		return app_recv(&app[i], buf, len, MSG_DONTWAIT);
+	step(&lib[i]);
+	n = iw_end_get(&lib[i].end, &v, 1, 0, len, false, 0);
+	step(&lib[i]);
+	how = iw_end_state(&lib[i].end);
+	errno = how & IW_END_DEAD ? iw_end_err(&lib[i].end) : EAGAIN;
+	return n ? (ssize_t)n : how & IW_END_FIN && !(how & IW_END_DEAD) ? 0 : -1;
+}
+
+struct text {
+	int i;
+	char b[64];
+	ssize_t n;
+};
+
+static bool something(void *arg)
+{
+	struct text *t = arg;
+
+	t->n = end_recv(t->i, t->b, sizeof(t->b) - 1);
+	return t->n >= 0 || errno != EAGAIN;
+}
+
+/* Octets, or 0 for the end, or -errno. */
+static int next(int i, char b[64])
+{
+	struct text t = { .i = i };
+
+	run_until(something, &t);
+	memcpy(b, t.b, sizeof(t.b));
+	return t.n < 0 ? -errno : (int)t.n;
+}
+
+static void expect(int i, const char *text)
+{
+	char b[64];
+
+	assert_int_equal(next(i, b), strlen(text));
+	assert_string_equal(b, text);
+}
+
+static void tell(int i, const char *text)
+{
+	assert_int_equal(end_send(i, text, strlen(text)), strlen(text));
+}
+
+static void both_ways(void)
+{
+	tell(0, "there");
+	expect(1, "there");
+	tell(1, "and back");
+	expect(0, "and back");
+}
+
+static struct stream_info info_of(int i)
+{
+	struct stream_info info = { 0 };
+
+	assert_true(stream_look(app[i].g.stream_id, &info));
+	return info;
+}
+
+static bool wanted(void *arg)
+{
+	return atomic_load(&((struct app *)arg)->page->want) & IW_WANT_MAP;
+}
+
+static bool gone(void *arg)
+{
+	return ngone >= *(unsigned int *)arg;
+}
+
+static void all_gone(void)
+{
+	run_until(gone, &(unsigned int){ 2 });
+}
+
+static int map_setup(void **state)
+{
+	memset(lib, 0, sizeof(lib));
+	return setup(state);
+}
+
+static int map_teardown(void **state)
+{
+	drop(0);
+	drop(1);
+	return teardown(state);
+}
+
+/* ---- mapped, and back ---- */
+
+static void one_end(void **state)
+{
+	remote_pair();
+	assert_true(wanted(&app[0]) && wanted(&app[1]));
+	map(0);
+	assert_false(wanted(&app[0]));
+	for (int i = 0; i < 3; i++)
+		both_ways();
+	unmap(0);
+	both_ways();
+}
+
+static void the_other_end(void **state)
+{
+	remote_pair();
+	map(1);
+	both_ways();
+	unmap(1);
+	both_ways();
+}
+
+static void both_ends(void **state)
+{
+	remote_pair();
+	map(0);
+	map(1);
+	both_ways();
+	both_ways();
+	unmap(0);
+	both_ways();
+	unmap(1);
+	both_ways();
+}
+
+static void again_and_again(void **state)
+{
+	remote_pair();
+	for (int i = 0; i < 20; i++) {
+		map(i & 1);
+		both_ways();
+		unmap(i & 1);
+		both_ways();
+	}
+}
+
+static void shown(void **state)
+{
+	remote_pair();
+	assert_false(info_of(0).mapped);
+	map(0);
+	both_ways();
+	assert_true(info_of(0).mapped);
+	assert_int_equal(info_of(0).tx_bytes, 6);
+	assert_int_equal(info_of(0).rx_bytes, 8);
+	assert_int_equal(info_of(0).stat.tx_send, 2);
+	unmap(0);
+	assert_false(info_of(0).mapped);
+	assert_int_equal(info_of(0).tx_bytes, 6);
+	assert_int_equal(info_of(0).rx_bytes, 8);
+	assert_int_equal(atomic_load(&app[0].page->end[0].tx_taken), 6);
+	assert_int_equal(atomic_load(&app[0].page->end[0].rx_given), 8);
+}
+
+/* A connection that is used is mapped again, but not at once. */
+static void wanted_again(void **state)
+{
+	uint64_t began;
+
+	remote_pair();
+	map(0);
+	unmap(0);
+	began = engine_now_ms();
+	assert_false(wanted(&app[0]));
+	run_until(wanted, &app[0]);
+	assert_true(engine_now_ms() - began >= 900);
+	map(0);
+	unmap(0);
+	began = engine_now_ms();
+	run_until(wanted, &app[0]);
+	assert_true(engine_now_ms() - began >= 1900);
+}
+
+/* ---- bulk: each end moves what it can, on the path that it is on ---- */
+
+struct flow {
+	uint64_t total, out[2], in[2];
+	uint64_t change;	/* octets that come in before an end changes its path */
+	uint64_t next[2];
+	unsigned int may;	/* ends that are mapped at all: bits */
+	bool wrong;
+};
+
+static void flow_out(struct flow *f, int i)
+{
+	static uint8_t b[100000];
+	size_t n = f->total - f->out[i] < sizeof(b) ? (size_t)(f->total - f->out[i]) : sizeof(b);
+	ssize_t k;
+
+	for (size_t p = 0; p < n; p++)
+		b[p] = octet_at(f->out[i] + p, (uint32_t)i);
+	k = n ? end_send(i, b, n) : 0;
+	f->out[i] += k > 0 ? (uint64_t)k : 0;
+}
+
+static void flow_in(struct flow *f, int i)
+{
+	static uint8_t b[70000];
+	ssize_t n = end_recv(i, b, sizeof(b));
+
+	for (ssize_t p = 0; p < n; p++)
+		f->wrong |= b[p] != octet_at(f->in[i] + (uint64_t)p, (uint32_t)!i);
+	f->in[i] += n > 0 ? (uint64_t)n : 0;
+}
+
+static bool flowed(void *arg)
+{
+	struct flow *f = arg;
+
+	for (int i = 0; i < 2; i++) {
+		flow_out(f, i);
+		flow_in(f, i);
+	}
+	return f->wrong || (f->in[0] == f->total && f->in[1] == f->total);
+}
+
+/* Until it is time for a change, or all is there. */
+static bool flows(void *arg)
+{
+	struct flow *f = arg;
+
+	return flowed(f) || (f->may & 1 && f->in[0] >= f->next[0]) || (f->may & 2 && f->in[1] >= f->next[1]);
+}
+
+static void change(struct flow *f, int i)
+{
+	if (!(f->may & 1u << i) || f->in[i] < f->next[i])
+		return;
+	f->next[i] = f->in[i] + f->change;
+	if (lib[i].map) {
+		unmap(i);
+	} else if (!ask(i)) {
+		receive(i);
+		assert_true(take(i));
+		use(i);
+	} else {
+		assert_int_equal(said_map.ret, -EAGAIN);
+	}
+}
+
+static unsigned int bulk(uint64_t total, uint64_t each, unsigned int may)
+{
+	struct flow f = { .total = total, .change = each, .next = { each, each }, .may = may };
+	unsigned int mapped = 0;
+
+	while (!f.wrong && (f.in[0] < total || f.in[1] < total)) {
+		run_until(flows, &f);
+		for (int i = 0; i < 2; i++) {
+			bool was = lib[i].map;
+
+			change(&f, i);
+			mapped += !was && lib[i].map;
+		}
+	}
+	assert_false(f.wrong);
+	assert_int_equal(f.out[0], total);
+	return mapped;
+}
+
+static void bulk_mapped(void **state)
+{
+	remote_pair();
+	map(0);
+	bulk(16 << 20, UINT64_MAX, 0);
+	unmap(0);
+	both_ways();
+}
+
+static void bulk_both_mapped(void **state)
+{
+	remote_pair();
+	map(0);
+	map(1);
+	bulk(16 << 20, UINT64_MAX, 0);
+}
+
+/* In the middle of both directions, at any octet. */
+static void bulk_and_changes(void **state)
+{
+	unsigned int mapped;
+
+	remote_pair();
+	map(0);
+	mapped = bulk(32 << 20, 777777, 1);
+	print_message("# mapped %u times\n", mapped);
+	if (lib[0].map)
+		unmap(0);
+	both_ways();
+}
+
+static void bulk_and_changes_of_both(void **state)
+{
+	remote_pair();
+	map(0);
+	map(1);
+	print_message("# mapped %u times\n", bulk(32 << 20, 555555, 3));
+	for (int i = 0; i < 2; i++)
+		if (lib[i].map)
+			unmap(i);
+	both_ways();
+}
+
+static void bulk_and_changes_in_a_small_ring(void **state)
+{
+	conf.ring_size = 64 << 10;
+	remote_pair();
+	print_message("# mapped %u times\n", bulk(8 << 20, 99999, 3));
+	for (int i = 0; i < 2; i++)
+		if (lib[i].map)
+			unmap(i);
+	both_ways();
+}
+
+/* ---- not now ---- */
+
+static void not_with_octets_unread(void **state)
+{
+	remote_pair();
+	tell(1, "read me");
+	run_until(readable, &app[0].fd);
+	assert_int_equal(ask(0), -EAGAIN);
+	tell(1, "me too");
+	expect(0, "read me");	/* nothing follows for a moment */
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	assert_true(take(0));
+	use(0);
+	expect(0, "me too");
+	both_ways();
+}
+
+/* What the application has just written goes first. */
+static void octets_written_go_first(void **state)
+{
+	remote_pair();
+	tell(0, "first");
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	assert_true(take(0));
+	use(0);
+	tell(0, "second");
+	expect(1, "first");
+	expect(1, "second");
+	both_ways();
+}
+
+static void not_what_is_half_closed(void **state)
+{
+	remote_pair();
+	shutdown(app[0].fd, SHUT_WR);
+	assert_int_equal(ask(0), -ENOTCONN);
+	expect_end(&app[1], 0);
+	assert_int_equal(ask(1), -ENOTCONN);
+	tell(1, "still");
+	expect(0, "still");
+}
+
+static void not_a_relay(void **state)
+{
+	relayed(0);
+	assert_int_equal(ask(0), -ENOTCONN);
+	assert_int_equal(stream_unmap(app[0].st), -EINVAL);
+	assert_true(stream_map_cancel(app[0].st));
+}
+
+static void not_where_forbidden(void **state)
+{
+	conf.map = false;
+	remote_pair();
+	assert_false(wanted(&app[0]));
+	assert_int_equal(ask(0), -ENOTCONN);
+	both_ways();
+}
+
+static void not_beyond_the_quota(void **state)
+{
+	const uint64_t *used = &prm_user_get(owner.uid)->used[PRM_MEMORY];
+	uint64_t before;
+
+	remote_pair();
+	before = *used;
+	conf.max_memory = before + 4096;
+	assert_int_equal(ask(0), -EDQUOT);
+	assert_false(wanted(&app[0]));
+	assert_int_equal(*used, before);
+	both_ways();
+	conf.max_memory = before * 10;
+	map(0);
+	assert_true(*used > before);
+	both_ways();
+	unmap(0);
+	assert_int_equal(*used, before);
+}
+
+static void one_at_a_time(void **state)
+{
+	struct stream_mapping m;
+
+	remote_pair();
+	assert_int_equal(ask(0), 0);
+	m = said_map.m;
+	assert_int_equal(ask(0), -EAGAIN);
+	said_map.m = m;
+	receive(0);
+	assert_true(take(0));
+	use(0);
+	assert_int_equal(ask(0), -EAGAIN);
+	both_ways();
+}
+
+/* ---- offered, and not taken ---- */
+
+static void abandoned(void **state)
+{
+	remote_pair();
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	tell(1, "meanwhile");
+	run_rounds(10);
+	assert_true(stream_map_cancel(app[0].st));
+	assert_false(take(0));
+	drop(0);
+	expect(0, "meanwhile");
+	both_ways();
+	assert_int_equal(stream_mapped(app[0].st), -EINVAL);
+	assert_int_equal(stream_unmap(app[0].st), -EINVAL);
+}
+
+static void taken_though_it_was_not_said(void **state)
+{
+	remote_pair();
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	assert_true(take(0));
+	assert_false(stream_map_cancel(app[0].st));
+	use(0);
+	both_ways();
+}
+
+static void closed_before_it_was_taken(void **state)
+{
+	remote_pair();
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	close_app(0);
+	run_rounds(10);
+	assert_true(stream_map_cancel(app[0].st));
+	drop(0);
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+/* ---- ends ---- */
+
+/* With the map as it is. Its T stays open. */
+static void closed_while_mapped(void **state)
+{
+	remote_pair();
+	map(0);
+	tell(0, "the last");
+	close_app(0);
+	expect(1, "the last");
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+static void closed_with_octets_unread(void **state)
+{
+	char b[64];
+
+	remote_pair();
+	map(0);
+	tell(1, "nobody reads this");
+	run_rounds(20);
+	step(&lib[0]);
+	assert_true(iw_end_unread(&lib[0].end) > 0);
+	close_app(0);
+	assert_int_equal(next(1, b), -ECONNRESET);
+	close_app(1);
+	all_gone();
+}
+
+static void the_peer_closes(void **state)
+{
+	remote_pair();
+	map(0);
+	tell(1, "the last");
+	close_app(1);
+	expect(0, "the last");
+	expect(0, "");
+	iw_end_fin(&lib[0].end);
+	step(&lib[0]);
+	unmap(0);
+	expect_end(&app[0], 0);
+	close_app(0);
+	all_gone();
+}
+
+/* The FIN was seen by the library, and the rest happens by the carrier. */
+static void half_closed_by_the_peer(void **state)
+{
+	remote_pair();
+	map(0);
+	shutdown(app[1].fd, SHUT_WR);
+	expect(0, "");
+	unmap(0);
+	expect_end(&app[0], 0);
+	tell(0, "more");
+	expect(1, "more");
+	close_app(0);
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+static void half_closed_by_the_library(void **state)
+{
+	remote_pair();
+	map(0);
+	tell(0, "the last");
+	iw_end_fin(&lib[0].end);
+	step(&lib[0]);
+	shutdown(app[0].fd, SHUT_WR);
+	unmap(0);
+	expect(1, "the last");
+	expect_end(&app[1], 0);
+	tell(1, "more");
+	expect(0, "more");
+	close_app(1);
+	expect_end(&app[0], 0);
+	close_app(0);
+	all_gone();
+}
+
+/* Both FINs, and the agent closes the connection. */
+static void done_while_mapped(void **state)
+{
+	remote_pair();
+	map(0);
+	map(1);
+	for (int i = 0; i < 2; i++) {
+		iw_end_fin(&lib[i].end);
+		step(&lib[i]);
+	}
+	expect(0, "");
+	expect(1, "");
+	for (int n = 0; n < 4; n++)
+		step(&lib[n & 1]);
+	assert_true(iw_end_state(&lib[0].end) & IW_END_DONE);
+	close_app(0);
+	close_app(1);
+	all_gone();
+}
+
+static void reset_by_the_library(void **state)
+{
+	char b[64];
+
+	remote_pair();
+	map(0);
+	iw_end_abort(&lib[0].end, ECONNRESET);
+	iw_end_pump(&lib[0].end);
+	unmap(0);
+	assert_int_equal(next(1, b), -ECONNRESET);
+	close_app(0);
+	close_app(1);
+	all_gone();
+}
+
+static void reset_by_the_peer(void **state)
+{
+	char b[64];
+
+	remote_pair();
+	map(0);
+	assert_int_equal(stream_close(app[1].g.stream_id), 0);
+	assert_int_equal(next(0, b), -ECONNRESET);
+	unmap(0);
+	expect_end(&app[0], -ECONNRESET);
+	close_app(0);
+	close_app(1);
+	all_gone();
+}
+
+/* By the administrator: the library learns it by T. */
+static void ended_from_outside(void **state)
+{
+	char b[64];
+
+	remote_pair();
+	map(0);
+	both_ways();
+	assert_int_equal(stream_close(app[0].g.stream_id), 0);
+	assert_int_equal(next(0, b), -ECONNRESET);
+	drop(0);
+	expect_end(&app[0], -ECONNABORTED);
+	expect_end(&app[1], -ECONNRESET);
+	close_app(0);
+	close_app(1);
+	all_gone();
+}
+
+static void not_ended_while_offered(void **state)
+{
+	remote_pair();
+	assert_int_equal(ask(0), 0);
+	assert_int_equal(stream_close(app[0].g.stream_id), -EBUSY);
+	receive(0);
+	assert_true(stream_map_cancel(app[0].st));
+	drop(0);
+	assert_int_equal(stream_close(app[0].g.stream_id), 0);
+	expect_end(&app[1], -ECONNRESET);
+	close_app(0);
+	close_app(1);
+	all_gone();
+}
+
+static void the_daemon_leaves(void **state)
+{
+	char b[64];
+
+	remote_pair();
+	map(0);
+	both_ways();
+	streams_leave();
+	assert_int_equal(next(0, b), -ECONNRESET);
+	drop(0);
+	close_app(0);
+	close_app(1);
+	all_gone();
+}
+
+/* ---- whoever scribbles over it harms himself ---- */
+
+static void scribbled(unsigned int seed)
+{
+	uint8_t *p;
+	char b[64];
+
+	remote_pair();
+	map(0);
+	tell(0, "good");
+	expect(1, "good");
+	p = (uint8_t *)lib[0].end.f;
+	for (size_t k = 0; k < sizeof(struct iw_remote); k++)
+		p[k] = (uint8_t)rand_r(&seed);
+	p = (uint8_t *)&lib[0].end.s->qp;
+	for (size_t k = 0; k < sizeof(struct iw_qp); k++)
+		p[k] = (uint8_t)rand_r(&seed);
+	info_of(0);
+	if (seed & 1)
+		unmap(0);
+	close_app(0);
+	assert_int_equal(next(1, b), -ECONNRESET);
+	close_app(1);
+	all_gone();
+}
+
+static void a_scribbled_map(void **state)
+{
+	for (unsigned int seed = 1; seed < 9; seed++) {
+		scribbled(seed);
+		drop(0);
+		next_pair();
+	}
+}
+
+/* Whatever is in a map, the daemon lives: some fields at a time, of a stream in use. */
+static void a_map_with_some_wrong(void **state)
+{
+	unsigned int seed = (unsigned int)time(NULL), unsound = 0;
+
+	print_message("# seed %u\n", seed);
+	for (int n = 0; n < 100; n++) {
+		uint8_t *p;
+		size_t len;
+
+		remote_pair();
+		map(0);
+		tell(1, "unread");
+		tell(0, "sent");
+		run_rounds(2);
+		step(&lib[0]);
+		p = n & 1 ? (uint8_t *)&lib[0].end.f->rs : (uint8_t *)lib[0].end.s;
+		len = n & 1 ? sizeof(struct iw_rs) : offsetof(struct iw_soft, qp.ordq);
+		for (int k = 0; k < 1 + n % 7; k++)
+			p[(unsigned int)rand_r(&seed) % len] ^= (uint8_t)(1u << rand_r(&seed) % 8);
+		unmap(0);
+		run_rounds(3);
+		unsound += !app[0].st;
+		next_pair();
+	}
+	print_message("# unsound %u of 100\n", unsound);
+}
+
+#define M(f) cmocka_unit_test_setup_teardown(f, map_setup, map_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(bulk_both_mapped),
+		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
+		M(octets_written_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
+		M(one_at_a_time), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(closed_while_mapped),
+		M(closed_with_octets_unread), M(the_peer_closes), M(half_closed_by_the_peer), M(half_closed_by_the_library), M(done_while_mapped),
+		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
+		M(a_scribbled_map), M(a_map_with_some_wrong),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
