@@ -81,12 +81,11 @@ struct iw_path_ops {
 	/* What the kernel is to be asked for, on iw_stream_wait_fd(), by who waits for these events. After bits(). */
 	short (*wait_events)(struct iw_stream *s, short events);
 	/*
-	 * Of a stream that is mapped (iw_stream.mapped), whose bits() are TCP's as they are. known: bits() without a system call. step: gives and
-	 * takes what the mapped socket takes and has now, without waiting; returns POLLIN when stream octets, the FIN or an error came, POLLOUT
-	 * when there is room where there was none. Whoever calls it, or does the same in other operations, says iw_ready() what came.
+	 * Of a stream that is mapped (iw_stream.mapped), whose bits() are TCP's as they are; they keep iw_stream.known. step: gives and takes all
+	 * that the mapped socket takes and has now, without waiting; returns POLLIN when stream octets, the FIN or an error came, POLLOUT when
+	 * there is room where there was none. Whoever calls it, or does the same in other operations, says iw_ready() what came.
 	 */
-	short (*known)(struct iw_stream *s, short events);
-	short (*step)(struct iw_stream *s);
+	short (*step)(struct iw_stream *s, int fd);
 	/* SIOCINQ, SIOCOUTQ and SIOCOUTQNSD: octets, or -errno. */
 	long (*inq)(struct iw_stream *s, int fd);
 	int (*outq)(struct iw_stream *s, int fd, bool unsent);

@@ -104,7 +104,8 @@ static void correct(struct pollfd *p, bool *mute)
 		p->revents = iw_path(s)->bits(s, p->fd, p->events) & asked;
 		if (below_lowat(s, p->fd, p->revents))
 			p->revents &= ~(POLLIN | POLLRDNORM);
-		return;
+		if (atomic_load(&s->mapped))	/* else it was given back, and these are the carrier's */
+			return;
 	}
 	*mute = p->revents != 0;
 	p->revents = (short)(iw_stream_fix_events(s, p->fd, p->revents) & asked);
@@ -142,7 +143,7 @@ static struct iw_stream *mapped(const struct pollfd *p)
 /* What is known of it without a system call. */
 static short known(struct iw_stream *s, const struct pollfd *p)
 {
-	short bits = iw_path(s)->known(s, p->events) & (p->events | POLLERR | POLLHUP);
+	short bits = s->known & (p->events | POLLERR | POLLHUP);
 
 	return below_lowat(s, p->fd, bits) ? bits & ~(POLLIN | POLLRDNORM) : bits;
 }

@@ -82,9 +82,8 @@ static uint32_t marked(uint32_t i)
 static short known(struct iw_reg *r)
 {
 	struct iw_stream *s = r->s;
-	short asked = (short)(r->events & 0xffff) | ENDS;
 
-	return iw_path(s)->known(s, asked) & asked;
+	return s->known & ((short)(r->events & 0xffff) | ENDS);
 }
 
 /* Has something come since it was reported last? Data that an entry does not wait for are nothing to it. */
@@ -224,7 +223,7 @@ static void came(struct iw_stream *s, int fd, short what, const struct iw_reg *b
 		tell_all(fd, but);
 	else if (one && iw_reg_at(one - 1) != but)
 		tell(iw_reg_at(one - 1));
-	if (atomic_load(&s->polled) && (what != POLLIN || iw_path(s)->known(s, INS)))
+	if (atomic_load(&s->polled) && (what != POLLIN || (s->known & (INS | ENDS))))
 		iw_kick();
 }
 
@@ -314,7 +313,7 @@ static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 
 	if (r == IW_REG_KICK || !iw_reg_is_mapped(r) || !is_ours(r, ev->events))
 		return false;
-	what = iw_path(s)->step(s);
+	what = iw_path(s)->step(s, r->fd);
 	if (what)
 		came(s, r->fd, what, r);
 	if (r->look == l->nr) {		/* was reported a moment ago, with what has come now */

@@ -19,8 +19,8 @@ struct iw_reg;
 
 /*
  * For paths, at the end of a call that took something from the mapped socket of s, or left it something: what came (as iw_path_ops.step
- * says it), also when the call has read all of that; 0: only wait_events() may be others now. Not under a lock that known(), step() or
- * wait_events() take. No system call, unless somebody sleeps who has something to learn.
+ * says it), also when the call has read all of that; 0: only wait_events() may be others now. Not under a lock that step() or wait_events()
+ * take. No system call, unless somebody sleeps who has something to learn.
  */
 void iw_ready(struct iw_stream *s, int fd, short what);
 

@@ -505,7 +505,7 @@ void iw_reg_attach(int fd, bool other)
 	for (uint32_t i = regs ? regs->by_fd[fd] : 0; i; i = regs->r[i - 1].next_fd) {
 		struct iw_reg *r = &regs->r[i - 1];
 
-		r->fired = other && r->fired && r->moving;
+		r->fired = (other || stream_of(fd)) && r->fired && r->moving;
 		if (iw_reg_is_mapped(r) && at_of(fd) == fd)
 			r->fired = atomic_exchange(&r->spent, true);	/* who is about to report it does not any more */
 		r->parked = r->fired;

@@ -218,12 +218,7 @@ static short carrier_wait_events(struct iw_stream *s, short events)
 	return events;
 }
 
-static short carrier_known(struct iw_stream *s, short events)
-{
-	return 0;
-}
-
-static short carrier_step(struct iw_stream *s)
+static short carrier_step(struct iw_stream *s, int fd)
 {
 	return 0;
 }
@@ -285,7 +280,6 @@ const struct iw_path_ops iw_carrier = {
 	.rx_into = carrier_rx_into,
 	.bits = carrier_bits,
 	.wait_events = carrier_wait_events,
-	.known = carrier_known,
 	.step = carrier_step,
 	.inq = carrier_inq,
 	.outq = carrier_outq,
