@@ -194,6 +194,10 @@ void iw_kick_seen(int watch)
 {
 }
 
+void iw_kick_done(int watch)
+{
+}
+
 void iw_kick(void)
 {
 }
