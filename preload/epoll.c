@@ -196,8 +196,14 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	struct iw_turn t;
 	int ret;
 
-	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork() || !iw_turn(&t, fd, IW_TURN_ASK))
+	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork())
 		return iw_real.epoll_ctl(epfd, op, fd, ev);
+	if (!iw_turn(&t, fd, IW_TURN_ASK)) {
+		ret = iw_real.epoll_ctl(epfd, op, fd, ev);
+		if (!ret && iw_fd_kind(fd) == IW_FD_EPOLL)
+			iw_reg_nest(epfd, op, fd, ev);
+		return ret;
+	}
 	ret = t.c ? ctl_candidate(t.c, epfd, op, fd, ev) : ctl_stream(epfd, op, fd, ev);
 	iw_turn_end();
 	return ret;
@@ -232,6 +238,8 @@ static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, st
 		for (struct iw_reg *r = NULL; (r = iw_reg_by_data(epfd, ev[i].data.u64, r));) {
 			bool moved = (int32_t)(r->swapped - seq) > 0;
 
+			if (iw_fd_kind(r->fd) == IW_FD_EPOLL)
+				continue;
 			if (!moved && !may_have(r->fd, ev[i].events))
 				continue;
 			r->fired |= r->moving && (r->events & EPOLLONESHOT);	/* this was its one event */
@@ -509,15 +517,47 @@ static int wait_once(const struct wait *w)
 	}
 }
 
+/* Of those in the set with this data: a set, whose number is returned; its events; or -1: something else is among them, or there is none. */
+static int nested(int epfd, uint64_t data, uint32_t *events)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_reg *r = iw_reg_by_data(epfd, data, NULL);
+	int inner = r && !iw_reg_by_data(epfd, data, r) && iw_fd_kind(r->fd) == IW_FD_EPOLL ? r->fd : -1;
+
+	if (inner >= 0)
+		*events = r->events;
+	iw_unlock(&iw_tab_lock, sigs);
+	return inner;
+}
+
+/* A set is ready for the program if it would find something there. */
+static int review_sets(int epfd, struct epoll_event *ev, int n)
+{
+	int kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		uint32_t events = 0;
+		int inner = nested(epfd, ev[i].data.u64, &events);
+
+		if (inner < 0 || iw_ready_set(inner))
+			ev[kept++] = ev[i];
+		else if (events & EPOLLONESHOT)
+			rearm(epfd, inner, false);
+	}
+	return kept;
+}
+
 /* What stands of events that the kernel gave, of mapped streams too. */
 static int review_look(struct iw_look *l, const struct wait *w, int n, uint32_t seq)
 {
 	struct wait others = *w;
 	int saved = errno, rest = n, found = atomic_load(&iw_reg_mapped) ? iw_look_at(l, w->ev, n, &rest) : 0;
 
-	errno = saved;
 	others.ev += found;
 	others.n -= found;
+	if (rest && atomic_load(&iw_reg_nested) && atomic_load(&iw_reg_mapped))
+		rest = review_sets(w->epfd, others.ev, rest);
+	errno = saved;
 	return found + review(&others, rest, seq);
 }
 
@@ -556,6 +596,8 @@ static int wait_look(const struct wait *w, bool *again)
 	iw_look_begin(&l, w->epfd);
 	iw_set_waited(w->epfd, l.set);
 	iw_look_sleeps(&l);
+	if (atomic_load(&iw_reg_nested) && iw_look_any())
+		iw_ready_sets();
 	n = iw_look_any() && writable(w->ev, w->n) ? with_known(&l, w, seq) : 0;
 	if (!n) {
 		n = wait_once(w);

@@ -15,6 +15,7 @@
 #include "poll.h"
 #include "ready.h"
 #include "real.h"
+#include "reg.h"
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
@@ -98,6 +99,8 @@ static void correct(struct pollfd *p, bool *mute)
 	const short asked = p->events | POLLERR | POLLHUP | POLLNVAL;
 	struct iw_stream *s = iw_stream_of(p->fd);
 
+	if (!s && iw_fd_kind(p->fd) == IW_FD_EPOLL && (p->revents & POLLIN) && atomic_load(&iw_reg_mapped) && !iw_ready_set(p->fd))
+		p->revents = 0;
 	if (!s)
 		return;
 	if (atomic_load(&s->mapped)) {
@@ -132,6 +135,20 @@ static int correct_all(const struct call *c, bool *muted)
 }
 
 /* ---- mapped streams ---- */
+
+/* Sets among them that have something to report are ready. */
+static void wake_sets(const struct call *c)
+{
+	bool any = false;
+
+	for (nfds_t i = 0; i < c->n; i++)
+		if (iw_fd_kind(c->p[i].fd) == IW_FD_EPOLL) {
+			iw_ready_watched(iw_set_of(c->p[i].fd));
+			any = true;
+		}
+	if (any)
+		iw_ready_sets();
+}
 
 static struct iw_stream *mapped(const struct pollfd *p)
 {
@@ -362,6 +379,8 @@ static int poll_streams(const struct call *c)
 		bool muted = false, ready, now;
 		int rc, found;
 
+		if (atomic_load(&iw_reg_mapped))
+			wake_sets(c);
 		if (any_mapped(c, &ready))
 			rc = wait_copy(c, !ready, wait_mapped);
 		else

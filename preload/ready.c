@@ -16,6 +16,7 @@
 #include "path.h"
 #include "ready.h"
 #include "reg.h"
+#include "tcpstate.h"
 
 #define SETS	256u	/* sets of the same remainder are kicked together */
 #define FLAGS	(EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP)
@@ -26,7 +27,8 @@
 static _Atomic uint64_t low[4096], mid[64], top;	/* marks, and which words have any */
 static struct {
 	_Alignas(64) _Atomic uint32_t sleepers;
-	_Atomic bool strangers;		/* some may sleep who are not counted, since before the first was mapped */
+	_Atomic bool strangers;		/* some may sleep who are not counted: since before the first was mapped, or for a set that holds it */
+	_Atomic bool watched;
 } sets[SETS];
 static _Atomic uint32_t looks, turn;
 
@@ -168,7 +170,7 @@ static void kick(struct iw_reg *r, bool strangers)
 	uint32_t i = r->set % SETS;
 
 	if (atomic_load(&sets[i].sleepers) || (strangers && atomic_load(&sets[i].strangers)))
-		iw_reg_kick(r);
+		iw_reg_kick(r->epfd);
 }
 
 /* Those who wait for it are told if it has something to tell. */
@@ -356,4 +358,71 @@ void iw_look_end(struct iw_look *l)
 {
 	if (l->level)
 		kick(l->level, false);
+}
+
+/* ---- sets that are waited for themselves ---- */
+
+void iw_ready_watched(uint32_t set)
+{
+	atomic_store(&sets[set % SETS].strangers, true);
+	atomic_store(&sets[set % SETS].watched, true);
+}
+
+void iw_ready_sets(void)
+{
+	for (uint32_t i = marked(0); i != UINT32_MAX; i = marked(i + 1)) {
+		struct iw_reg *r = iw_reg_at(i);
+
+		if (atomic_load(&sets[r->set % SETS].watched) && iw_reg_is_mapped(r) && wants(r))
+			iw_reg_kick(r->epfd);
+	}
+}
+
+static bool any_wants(uint32_t set)
+{
+	for (uint32_t i = marked(0); i != UINT32_MAX; i = marked(i + 1)) {
+		struct iw_reg *r = iw_reg_at(i);
+
+		if (r->set == set && iw_reg_is_mapped(r) && wants(r))
+			return true;
+	}
+	return false;
+}
+
+/* Whatever the mapped sockets in it have is taken, so that the kernel says of it what the program would see. */
+static void step_all(int epfd)
+{
+	uint32_t end = iw_reg_end();
+
+	for (uint32_t i = 0; i < end; i++) {
+		struct iw_reg *r = iw_reg_at(i);
+		int fd = r->fd;
+
+		if (r->epfd != epfd || fd < 0)
+			continue;
+		if (iw_fd_kind(fd) == IW_FD_EPOLL) {
+			iw_ready_set(fd);
+		} else if (iw_reg_is_mapped(r)) {
+			struct iw_stream *s = r->s;
+			short what = iw_path(s)->step(s, fd);
+
+			if (what)
+				came(s, fd, what, NULL);
+		}
+	}
+}
+
+bool iw_ready_set(int epfd)
+{
+	uint32_t set = iw_set_of(epfd);
+
+	if (any_wants(set))
+		return true;
+	step_all(epfd);
+	iw_reg_unkick(epfd);
+	if (any_wants(set)) {
+		iw_reg_kick(epfd);
+		return true;
+	}
+	return iw_fd_bits(epfd, POLLIN) & POLLIN;
 }

@@ -59,6 +59,14 @@ int iw_look_known(struct iw_look *l, struct epoll_event *ev, int max);
 int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest);
 void iw_look_end(struct iw_look *l);
 
+/* ---- sets that are waited for themselves, in other sets or by poll ---- */
+
+void iw_ready_watched(uint32_t set);	/* this one is, now or at any time */
+/* Before such a wait: the kernel has those ready that have something to report. */
+void iw_ready_sets(void);
+/* The kernel says that it is ready: would a wait for it have something to report? Otherwise it is not ready any more. */
+bool iw_ready_set(int epfd);
+
 /* ---- for reg.c, under iw_tab_lock ---- */
 
 uint32_t iw_ready_asks(struct iw_reg *r);	/* events to ask the kernel for */

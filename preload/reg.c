@@ -37,7 +37,7 @@ static struct regs {
 static uint32_t free_list, used;
 static bool overflow;
 _Atomic uint32_t iw_reg_swaps = 1, iw_reg_rooms;
-_Atomic bool iw_reg_mapped;
+_Atomic bool iw_reg_mapped, iw_reg_nested;
 static _Atomic int kicker;		/* always readable, in each set with mapped ones; 0: none yet */
 static uint64_t kicker_ino;
 
@@ -79,6 +79,11 @@ struct iw_reg *iw_reg_at(uint32_t index)
 uint32_t iw_reg_index(const struct iw_reg *r)
 {
 	return (uint32_t)(r - regs->r);
+}
+
+uint32_t iw_reg_end(void)
+{
+	return __atomic_load_n(&used, __ATOMIC_RELAXED);
 }
 
 struct iw_reg *iw_reg_next(int fd, const struct iw_reg *last)
@@ -211,9 +216,14 @@ static bool kicker_add(int epfd)
 }
 
 /* To be seen by one that waits, once. */
-void iw_reg_kick(const struct iw_reg *r)
+void iw_reg_kick(int epfd)
 {
-	kicker_ctl(r->epfd, EPOLL_CTL_MOD, EPOLLIN | EPOLLONESHOT);
+	kicker_ctl(epfd, EPOLL_CTL_MOD, EPOLLIN | EPOLLONESHOT);
+}
+
+void iw_reg_unkick(int epfd)
+{
+	kicker_ctl(epfd, EPOLL_CTL_MOD, 0);
 }
 
 /* Another one in its place. */
@@ -537,6 +547,7 @@ static void forget(int epfd, uint32_t w)
 	if (!__atomic_load_n(&regs, __ATOMIC_ACQUIRE))
 		return;
 	sigs = iw_lock(&iw_tab_lock);
+	iw_reg_drop_fd(epfd);
 	drop_epfd(epfd, w);
 	iw_unlock(&iw_tab_lock, sigs);
 }
@@ -578,6 +589,24 @@ void iw_reg_room(int fd)
 	sigs = iw_lock(&iw_tab_lock);
 	for (uint32_t i = regs->by_fd[fd]; i; i = regs->r[i - 1].next_fd)
 		iw_reg_room_update(&regs->r[i - 1]);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+void iw_reg_nest(int epfd, int op, int inner, const struct epoll_event *ev)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_reg *r = iw_reg_find(inner, epfd);
+
+	if (r && op == EPOLL_CTL_MOD) {
+		iw_reg_change(r, ev);
+	} else {
+		if (r)
+			iw_reg_del(r);
+		if (op != EPOLL_CTL_DEL)
+			iw_reg_add(inner, epfd, ev);
+	}
+	atomic_store(&iw_reg_nested, true);
+	iw_ready_watched(iw_set_of(inner));
 	iw_unlock(&iw_tab_lock, sigs);
 }
 

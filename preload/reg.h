@@ -71,6 +71,7 @@ struct iw_reg {
 extern _Atomic uint32_t iw_reg_swaps;	/* becomes more with each iw_reg_attach() */
 extern _Atomic uint32_t iw_reg_rooms;	/* registrations with room */
 extern _Atomic bool iw_reg_mapped;	/* some registration is, or was, that of a mapped stream */
+extern _Atomic bool iw_reg_nested;	/* some is, or was, that of a set in a set */
 
 #define IW_REG_MANY	UINT32_MAX	/* iw_stream.reg: the lock is needed to find them */
 #define IW_REG_KICK	((struct iw_reg *)&iw_reg_mapped)
@@ -85,9 +86,11 @@ struct iw_reg *iw_reg_of(uint64_t data);
 struct iw_reg *iw_reg_at(uint32_t index);
 uint32_t iw_reg_index(const struct iw_reg *r);
 struct iw_reg *iw_reg_next(int fd, const struct iw_reg *last);	/* of one fd; last NULL: the first */
+uint32_t iw_reg_end(void);		/* no index from here on was ever used */
 /* The kernel is asked for what a mapped one needs now; again: also when that has not changed. Takes the lock. */
 void iw_reg_sync(struct iw_reg *r, bool again);
-void iw_reg_kick(const struct iw_reg *r);	/* some wait for its set returns. No lock */
+void iw_reg_kick(int epfd);		/* some wait for the set returns. No lock */
+void iw_reg_unkick(int epfd);		/* none does for that */
 /* The set, whatever its number; 0: none that we know. */
 uint32_t iw_set_of(int epfd);
 /* Somebody waits for it by calls that we see. */
@@ -102,6 +105,8 @@ void iw_reg_del(struct iw_reg *r);
 long iw_reg_ctl(struct iw_reg *r, int op);	/* in the kernel's set; -errno */
 void iw_reg_room_drop(struct iw_reg *r);
 void iw_reg_room_update(struct iw_reg *r);
+/* What was done to the entry of a set in a set. Takes the lock. */
+void iw_reg_nest(int epfd, int op, int inner, const struct epoll_event *ev);
 void iw_note_change(struct iw_epoll_note *n, int epfd, int op, int fd, const struct epoll_event *ev);
 
 #pragma GCC visibility pop
