@@ -16,6 +16,7 @@
 #include "lock.h"
 #include "path.h"
 #include "proc.h"
+#include "ready.h"
 #include "real.h"
 #include "reg.h"
 #include "stream.h"
@@ -32,6 +33,7 @@ IW_EXPORT int epoll_pwait(int epfd, struct epoll_event *ev, int n, int ms, const
 IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct timespec *t, const sigset_t *ss);
 
 #define BATCH	64
+#define KNOWN	64	/* the most events that are said without the kernel */
 
 /* ---- epoll_create, epoll_ctl ---- */
 
@@ -72,6 +74,46 @@ static int ctl_parked(struct iw_reg *r, int op, struct epoll_event *ev)
 	return ret;
 }
 
+/* One of a mapped stream, which the kernel has under another number. It is told before the kernel is: an event may come at once. */
+static int ctl_mapped(struct iw_stream *s, int epfd, int op, int fd, struct epoll_event *ev)
+{
+	struct iw_reg *r = iw_reg_find(fd, epfd);
+	struct epoll_event e = { 0 }, old = { 0 };
+	bool parked = r && r->parked, spent = r && r->spent;
+	long ret;
+
+	if (op != EPOLL_CTL_DEL && iw_copy_in(&e, ev, sizeof(e)))
+		return iw_fail(EFAULT);
+	if (op == EPOLL_CTL_ADD && parked)
+		return iw_fail(EEXIST);
+	if (op == EPOLL_CTL_ADD && !r) {
+		iw_reg_add(fd, epfd, &e);
+		r = iw_reg_find(fd, epfd);
+		if (!r)
+			return iw_fail(ENOMEM);
+		ret = iw_reg_ctl(r, EPOLL_CTL_ADD);
+		if (ret < 0) {
+			r->parked = true;	/* there is none */
+			iw_reg_del(r);
+		}
+	} else if (r && (op == EPOLL_CTL_MOD || (op == EPOLL_CTL_ADD && iw_reg_ctl(r, EPOLL_CTL_ADD) >= 0))) {
+		old = (struct epoll_event){ .events = r->events, .data.u64 = r->data };
+		iw_reg_change(r, &e);
+		ret = iw_reg_ctl(r, parked ? EPOLL_CTL_ADD : EPOLL_CTL_MOD);
+		if (ret < 0) {
+			iw_reg_change(r, &old);
+			r->spent = spent;
+		} else {
+			r->parked = r->fired = false;
+		}
+	} else {
+		ret = parked ? 0 : IW_SYS(epoll_ctl, epfd, op, iw_stream_wait_fd(s, fd), &e);
+		if (ret >= 0 && r)
+			iw_reg_del(r);
+	}
+	return (int)iw_ret(ret);
+}
+
 static int ctl_known(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	struct iw_reg *r = iw_reg_find(fd, epfd);
@@ -109,8 +151,10 @@ static int ctl_known(int epfd, int op, int fd, struct epoll_event *ev)
 
 static int ctl_held(int epfd, int op, int fd, struct epoll_event *ev)
 {
-	int ret = ctl_known(epfd, op, fd, ev);
-	struct iw_reg *r = ret || op == EPOLL_CTL_DEL ? NULL : iw_reg_find(fd, epfd);
+	struct iw_stream *s = iw_stream_of(fd);
+	bool mapped = s && atomic_load(&s->mapped);
+	int ret = mapped ? ctl_mapped(s, epfd, op, fd, ev) : ctl_known(epfd, op, fd, ev);
+	struct iw_reg *r = ret || op == EPOLL_CTL_DEL || mapped ? NULL : iw_reg_find(fd, epfd);
 
 	if (r)
 		iw_reg_room_update(r);
@@ -152,8 +196,14 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	struct iw_turn t;
 	int ret;
 
-	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork() || !iw_turn(&t, fd, IW_TURN_ASK))
+	if ((unsigned int)epfd >= IW_FD_MAX || iw_in_vfork())
 		return iw_real.epoll_ctl(epfd, op, fd, ev);
+	if (!iw_turn(&t, fd, IW_TURN_ASK)) {
+		ret = iw_real.epoll_ctl(epfd, op, fd, ev);
+		if (!ret && iw_fd_kind(fd) == IW_FD_EPOLL)
+			iw_reg_nest(epfd, op, fd, ev);
+		return ret;
+	}
 	ret = t.c ? ctl_candidate(t.c, epfd, op, fd, ev) : ctl_stream(epfd, op, fd, ev);
 	iw_turn_end();
 	return ret;
@@ -188,6 +238,8 @@ static void hits(int epfd, const struct epoll_event *ev, int n, uint32_t seq, st
 		for (struct iw_reg *r = NULL; (r = iw_reg_by_data(epfd, ev[i].data.u64, r));) {
 			bool moved = (int32_t)(r->swapped - seq) > 0;
 
+			if (iw_fd_kind(r->fd) == IW_FD_EPOLL)
+				continue;
 			if (!moved && !may_have(r->fd, ev[i].events))
 				continue;
 			r->fired |= r->moving && (r->events & EPOLLONESHOT);	/* this was its one event */
@@ -444,7 +496,7 @@ static int review(const struct wait *w, int n, uint32_t seq)
 {
 	int saved = errno, moved = 0;
 
-	if (!interesting(w->ev, n, seq))
+	if (!n || !interesting(w->ev, n, seq))
 		return n;
 	n = judge_all(w->epfd, w->ev, n, seq, &moved);
 	if (n && moved)
@@ -465,11 +517,105 @@ static int wait_once(const struct wait *w)
 	}
 }
 
+/* Of those in the set with this data: a set, whose number is returned; its events; or -1: something else is among them, or there is none. */
+static int nested(int epfd, uint64_t data, uint32_t *events)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_reg *r = iw_reg_by_data(epfd, data, NULL);
+	int inner = r && !iw_reg_by_data(epfd, data, r) && iw_fd_kind(r->fd) == IW_FD_EPOLL ? r->fd : -1;
+
+	if (inner >= 0)
+		*events = r->events;
+	iw_unlock(&iw_tab_lock, sigs);
+	return inner;
+}
+
+/* A set is ready for the program if it would find something there. */
+static int review_sets(int epfd, struct epoll_event *ev, int n)
+{
+	int kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		uint32_t events = 0;
+		int inner = nested(epfd, ev[i].data.u64, &events);
+
+		if (inner < 0 || iw_ready_set(inner))
+			ev[kept++] = ev[i];
+		else if (events & EPOLLONESHOT)
+			rearm(epfd, inner, false);
+	}
+	return kept;
+}
+
+/* What stands of events that the kernel gave, of mapped streams too. */
+static int review_look(struct iw_look *l, const struct wait *w, int n, uint32_t seq)
+{
+	struct wait others = *w;
+	int saved = errno, rest = n, found = atomic_load(&iw_reg_mapped) ? iw_look_at(l, w->ev, n, &rest) : 0;
+
+	others.ev += found;
+	others.n -= found;
+	if (rest && atomic_load(&iw_reg_nested) && atomic_load(&iw_reg_mapped))
+		rest = review_sets(w->epfd, others.ev, rest);
+	errno = saved;
+	return found + review(&others, rest, seq);
+}
+
+/* What is known is said with what the kernel says at the same time, for which there is always room left, or every other time. */
+static int with_known(struct iw_look *l, const struct wait *w, uint32_t seq)
+{
+	int room = w->n > KNOWN ? KNOWN : w->n > 1 ? w->n - 1 : (int)(l->nr & 1), known = iw_look_known(l, w->ev, room);
+	struct wait more = *w;
+	long n;
+
+	if (!known && room)
+		return 0;
+	more.ev += known;
+	more.n -= known;
+	n = more.n ? IW_SYS(epoll_pwait, w->epfd, more.ev, more.n, 0, NULL, 8) : 0;
+	if (n > 0)
+		known += review_look(l, &more, (int)n, seq);
+	return known ? known : iw_look_known(l, w->ev, 1);
+}
+
+/* As many as there is use for can be written to. */
+static bool writable(struct epoll_event *ev, int n)
+{
+	static __thread struct iw_user_good good __attribute__((tls_model("initial-exec")));
+
+	return n > 0 && iw_user_writable_still(&good, ev, (size_t)(n < KNOWN ? n : KNOWN) * sizeof(*ev));
+}
+
+/* With mapped streams in some set. *again: nothing stands, and the kernel has not said that the time is over. */
+static int wait_look(const struct wait *w, bool *again)
+{
+	uint32_t seq = atomic_load(&iw_reg_swaps);
+	struct iw_look l;
+	int n;
+
+	iw_look_begin(&l, w->epfd);
+	iw_set_waited(w->epfd, l.set);
+	iw_look_sleeps(&l);
+	if (atomic_load(&iw_reg_nested) && iw_look_any())
+		iw_ready_sets();
+	n = iw_look_any() && writable(w->ev, w->n) ? with_known(&l, w, seq) : 0;
+	if (!n) {
+		n = wait_once(w);
+		*again = n > 0;
+	}
+	iw_look_woke(&l);
+	if (*again)
+		n = review_look(&l, w, n, seq);
+	*again = *again && !n;
+	iw_look_end(&l);
+	return n;
+}
+
 /* Until something stands, or the kernel has nothing in the time that is left. */
 static int wait_for(struct wait *w)
 {
 	struct iw_deadline d;
-	uint32_t seq;
+	bool again;
 	int n;
 
 	if (w->call != PWAIT2)
@@ -477,12 +623,9 @@ static int wait_for(struct wait *w)
 	else if ((w->t && iw_copy_in(&w->left, w->t, sizeof(w->left))) || !iw_deadline_ts(&d, w->t ? &w->left : NULL))
 		return wait_once(w);
 	for (;;) {
-		seq = atomic_load(&iw_reg_swaps);
-		n = wait_once(w);
-		if (n <= 0)
-			return n;
-		n = review(w, n, seq);
-		if (n)
+		again = false;
+		n = wait_look(w, &again);
+		if (!again)
 			return n;
 		w->t = iw_deadline_left(&d, &w->left);
 		if (w->t)
@@ -492,6 +635,7 @@ static int wait_for(struct wait *w)
 
 static int wait_any(struct wait *w)
 {
+	struct iw_look l;
 	uint32_t seq;
 	int n;
 
@@ -502,7 +646,9 @@ static int wait_any(struct wait *w)
 	n = wait_once(w);
 	if (n <= 0 || (atomic_load(&iw_reg_swaps) == seq && !atomic_load(&iw_gates)))
 		return n;
-	n = review(w, n, seq);
+	iw_look_begin(&l, w->epfd);
+	n = review_look(&l, w, n, seq);
+	iw_look_end(&l);
 	return n ? n : wait_for(w);
 }
 

@@ -16,8 +16,13 @@
 #include "proc.h"
 #include "sys.h"
 
+#define WATCHES	32	/* that are kept */
+#define BUSY	(1 << 30)
+
 static _Atomic int ends[2];	/* 0: none yet; octets go from 1 to 0 */
 static uint64_t inos[2];
+static _Atomic int watches[WATCHES];	/* 0; a number; the same with BUSY while somebody waits by it */
+static _Atomic uint32_t forks;		/* iw_forks when these were made: what two processes share reports to one */
 
 static bool ours(int i)
 {
@@ -26,8 +31,18 @@ static bool ours(int i)
 	return fd && iw_fd_kind(fd) == IW_FD_INTERNAL && iw_fd_ino(fd) == inos[i];
 }
 
+static _Atomic int *watch_of(int fd)
+{
+	for (int i = 0; i < WATCHES; i++)
+		if (fd > 0 && (atomic_load(&watches[i]) & ~BUSY) == fd)
+			return &watches[i];
+	return NULL;
+}
+
 bool iw_kick_owns(int fd)
 {
+	if (watch_of(fd))
+		return true;
 	for (int i = 0; i < 2; i++)
 		if (fd == atomic_load(&ends[i]) && ours(i))
 			return true;
@@ -70,7 +85,41 @@ bool iw_kick_may(void)
 	return !__libc_single_threaded || atomic_load(&iw_forks);
 }
 
-int iw_kick_watch(void)
+static void drop_all(void)
+{
+	for (int i = 0; i < WATCHES; i++) {
+		int fd = atomic_load(&watches[i]);
+
+		if (fd && atomic_compare_exchange_strong(&watches[i], &fd, 0) && !(fd & BUSY))
+			iw_fd_unhide_close(fd);
+	}
+}
+
+/* One that is kept. It may tell of something old. */
+static int old_watch(void)
+{
+	uint32_t now = atomic_load(&iw_forks);
+
+	if (atomic_exchange(&forks, now) != now)
+		drop_all();
+	for (int i = 0; i < WATCHES; i++) {
+		int fd = atomic_load(&watches[i]);
+
+		if (fd && !(fd & BUSY) && atomic_compare_exchange_strong(&watches[i], &fd, fd | BUSY))
+			return fd;
+	}
+	return -1;
+}
+
+static int keep(int fd)
+{
+	for (int i = 0, none = 0; i < WATCHES; i++, none = 0)
+		if (atomic_compare_exchange_strong(&watches[i], &none, fd | BUSY))
+			break;
+	return fd;
+}
+
+static int new_watch(void)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 	uint64_t sigs;
@@ -81,14 +130,33 @@ int iw_kick_watch(void)
 	made = make();
 	iw_unlock(&iw_tab_lock, sigs);
 	ep = made ? (int)IW_SYS(epoll_create1, EPOLL_CLOEXEC) : -1;
+	if (ep >= 0)
+		ep = iw_fd_hide(ep);
 	if (ep < 0)
 		return -1;
 	if (IW_SYS(epoll_ctl, ep, EPOLL_CTL_ADD, atomic_load(&ends[0]), &ev) < 0) {
-		IW_SYS(close, ep);
+		iw_fd_unhide_close(ep);
 		return -1;
 	}
 	iw_kick_seen(ep);	/* what it begins with */
-	return ep;
+	return keep(ep);
+}
+
+int iw_kick_watch(void)
+{
+	int fd = old_watch();
+
+	return fd < 0 ? new_watch() : fd;
+}
+
+void iw_kick_done(int watch)
+{
+	_Atomic int *w = watch_of(watch);
+
+	if (w)
+		atomic_store(w, watch);
+	else
+		iw_fd_unhide_close(watch);
 }
 
 void iw_kick_seen(int watch)
@@ -110,6 +178,10 @@ void iw_kick(void)
 
 void iw_kick_make_way(int fd)
 {
+	_Atomic int *w = watch_of(fd);
+
+	if (w)
+		atomic_store(w, 0);
 	for (int i = 0; i < 2; i++) {
 		long n;
 

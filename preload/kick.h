@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wakes those who wait for room in a stream when it is shut for writing: TCP is writable then, the carrier may be full and says nothing.
+ * Wakes those who wait by poll or select for what the kernel does not tell of: room in a stream that is shut for writing, where TCP is
+ * writable and the carrier may be full; octets of a mapped stream that another thread took from its socket (ready.h).
  * Reaches every thread of this process, and of those that were forked from it, or it from them, since the first wait of this kind.
  */
 #ifndef IW_PRELOAD_KICK_H
@@ -12,10 +13,11 @@
 
 /* Is there anybody who could kick? */
 bool iw_kick_may(void);
-/* A descriptor that becomes readable with the next iw_kick(), to be closed by the caller. -1: no room. */
+/* A descriptor that becomes readable with the next iw_kick(); it may be already. -1: no room. */
 int iw_kick_watch(void);
 /* It was readable. */
 void iw_kick_seen(int watch);
+void iw_kick_done(int watch);
 /* Who kicks has changed what the others will look at. */
 void iw_kick(void);
 

@@ -198,7 +198,7 @@ static bool may(int fd, struct iw_stream *s)
 	if ((atomic_load(&me->opts) & IW_SOPT_RCVLOWAT) || option(fd, SO_PEEK_OFF) >= 0 || (IW_SYS(fcntl, fd, F_GETFL, 0) & O_ASYNC))
 		return false;
 	iw_files_look(&files, &fd, 1);
-	return !files.unknown && !files.rings && !files.many && room_for_one() && iw_fd_room(fd);
+	return !files.unknown && !files.rings && !files.many && room_for_one() && iw_fd_room(fd) && iw_reg_may_map(fd);
 }
 
 /* What the daemon gives. */
@@ -273,6 +273,7 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 	timeouts(fd, g->tcp);
 	s->map = g->map;
 	s->map_len = g->len;
+	iw_mapped_begin(s);
 	atomic_store(&s->map_reader, 0);
 	atomic_store(&g->map->owner, IW_MAP_LIBRARY);
 	atomic_fetch_add(&s->map_epoch, 1);
@@ -291,7 +292,7 @@ static bool taken(struct iw_stream *s)
 static bool put_in_place(int fd, struct iw_stream *s, const struct given *g)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
-	bool done = iw_stream_alone(s, &fd, 1) && iw_fd_ino(fd) == s->ino && !iw_reg_lost(fd) && iw_reg_may_move(fd) && !iw_reg_detach(fd);
+	bool done = iw_stream_alone(s, &fd, 1) && iw_fd_ino(fd) == s->ino && !iw_reg_lost(fd) && !iw_reg_detach(fd);
 
 	if (done) {
 		if (taken(s))
@@ -413,6 +414,7 @@ static int stop(struct iw_stream *s)
 		iw_map_flush(s);
 		atomic_store(&s->mapped, 0);
 		atomic_store(&s->path, &iw_carrier);
+		atomic_store(&s->known, 0);
 		atomic_fetch_add(&s->map_epoch, 1);
 		atomic_fetch_sub(&maps, 1);
 		atomic_store(&s->map->owner, IW_MAP_AGENT);

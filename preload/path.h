@@ -80,6 +80,12 @@ struct iw_path_ops {
 	short (*bits)(struct iw_stream *s, int fd, short events);
 	/* What the kernel is to be asked for, on iw_stream_wait_fd(), by who waits for these events. After bits(). */
 	short (*wait_events)(struct iw_stream *s, short events);
+	/*
+	 * Of a stream that is mapped (iw_stream.mapped), whose bits() are TCP's as they are; they keep iw_stream.known. step: gives and takes all
+	 * that the mapped socket takes and has now, without waiting; returns POLLIN when stream octets, the FIN or an error came, POLLOUT when
+	 * there is room where there was none. Whoever calls it, or does the same in other operations, says iw_ready() what came.
+	 */
+	short (*step)(struct iw_stream *s, int fd);
 	/* SIOCINQ, SIOCOUTQ and SIOCOUTQNSD: octets, or -errno. */
 	long (*inq)(struct iw_stream *s, int fd);
 	int (*outq)(struct iw_stream *s, int fd, bool unsent);

@@ -13,7 +13,9 @@
 #include "opts.h"
 #include "path.h"
 #include "poll.h"
+#include "ready.h"
 #include "real.h"
+#include "reg.h"
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
@@ -23,6 +25,7 @@
 void __chk_fail(void) __attribute__((noreturn));
 
 #define COPY_MAX 256u
+#define WOKEN	(-2)	/* of a wait that ended before its time, and no entry may be ready */
 
 struct call {
 	struct pollfd *p;
@@ -96,8 +99,17 @@ static void correct(struct pollfd *p, bool *mute)
 	const short asked = p->events | POLLERR | POLLHUP | POLLNVAL;
 	struct iw_stream *s = iw_stream_of(p->fd);
 
+	if (!s && iw_fd_kind(p->fd) == IW_FD_EPOLL && (p->revents & POLLIN) && atomic_load(&iw_reg_mapped) && !iw_ready_set(p->fd))
+		p->revents = 0;
 	if (!s)
 		return;
+	if (atomic_load(&s->mapped)) {
+		p->revents = iw_path(s)->bits(s, p->fd, p->events) & asked;
+		if (below_lowat(s, p->fd, p->revents))
+			p->revents &= ~(POLLIN | POLLRDNORM);
+		if (atomic_load(&s->mapped))	/* else it was given back, and these are the carrier's */
+			return;
+	}
 	*mute = p->revents != 0;
 	p->revents = (short)(iw_stream_fix_events(s, p->fd, p->revents) & asked);
 	if (below_lowat(s, p->fd, p->revents))
@@ -121,6 +133,105 @@ static int correct_all(const struct call *c, bool *muted)
 	}
 	return found;
 }
+
+/* ---- mapped streams ---- */
+
+/* Sets among them that have something to report are ready. */
+static void wake_sets(const struct call *c)
+{
+	bool any = false;
+
+	for (nfds_t i = 0; i < c->n; i++)
+		if (iw_fd_kind(c->p[i].fd) == IW_FD_EPOLL) {
+			iw_ready_watched(iw_set_of(c->p[i].fd));
+			any = true;
+		}
+	if (any)
+		iw_ready_sets();
+}
+
+static struct iw_stream *mapped(const struct pollfd *p)
+{
+	struct iw_stream *s = iw_stream_of(p->fd);
+
+	return s && atomic_load(&s->mapped) ? s : NULL;
+}
+
+/* What is known of it without a system call. */
+static short known(struct iw_stream *s, const struct pollfd *p)
+{
+	short bits = s->known & (p->events | POLLERR | POLLHUP);
+
+	return below_lowat(s, p->fd, bits) ? bits & ~(POLLIN | POLLRDNORM) : bits;
+}
+
+/* Is there one? *ready: there is nothing to wait for. */
+static bool any_mapped(const struct call *c, bool *ready)
+{
+	bool any = false;
+
+	*ready = !c->d.end;
+	for (nfds_t i = 0; i < c->n; i++) {
+		struct iw_stream *s = mapped(&c->p[i]);
+
+		any |= s != NULL;
+		*ready |= s && known(s, &c->p[i]);
+	}
+	return any;
+}
+
+/* Somebody sleeps for them, or has done so. */
+static void polls(const struct call *c, void (*say)(struct iw_stream *s))
+{
+	for (nfds_t i = 0; i < c->n; i++) {
+		struct iw_stream *s = iw_stream_of(c->p[i].fd);
+
+		if (s)
+			say(s);
+	}
+}
+
+/* What to ask the kernel for. Number of those that it need not be asked for. */
+static int put_mapped(const struct call *c, struct pollfd *v)
+{
+	int found = 0;
+
+	for (nfds_t i = 0; i < c->n; i++) {
+		struct pollfd *p = &c->p[i];
+		struct iw_stream *s = mapped(p);
+
+		p->revents = s ? known(s, p) : 0;
+		v[i] = *p;
+		if (p->revents)
+			v[i].fd = -1;
+		else if (s)
+			v[i] = (struct pollfd){ .fd = iw_stream_wait_fd(s, p->fd), .events = iw_path(s)->wait_events(s, p->events) };
+		found += p->revents != 0;
+	}
+	return found;
+}
+
+/* One wait by a copy in which mapped sockets stand for their streams. WOKEN: it is to be seen what is ready. */
+static int wait_mapped(const struct call *c, struct pollfd *v)
+{
+	int found = put_mapped(c, v), rc = 0;
+	struct call now = *c;
+
+	if (found)
+		iw_deadline_ms(&now.d, 0);
+	if ((nfds_t)found < c->n)
+		rc = wait_once(&now, v, c->n + 1);
+	for (nfds_t i = 0; i < c->n; i++) {
+		if (rc > 0 && !c->p[i].revents && (v[i].fd == c->p[i].fd || !(v[i].revents & POLLNVAL)))
+			c->p[i].revents = v[i].revents;
+		v[i].fd = c->p[i].fd;
+	}
+	if (rc > 0 && v[c->n].revents)
+		iw_kick_seen(v[c->n].fd);
+	return found || rc > 0 ? WOKEN : rc;
+}
+
+/* ---- mute ones ---- */
 
 static void drain(int ep)
 {
@@ -162,7 +273,11 @@ static int look(struct pollfd *mine, struct pollfd *p)
 	p->revents = bits_now(p);
 	if (p->revents || shut(p))
 		correct(p, &mute);
-	if (mute && mine->fd == p->fd) {
+	if (mapped(p)) {
+		if (mine->fd == p->fd)
+			mine->fd = (int)IW_SYS(fcntl, iw_stream_wait_fd(mapped(p), p->fd), F_DUPFD_CLOEXEC, 0);
+		mine->events = iw_path(mapped(p))->wait_events(mapped(p), p->events);
+	} else if (mute && mine->fd == p->fd) {
 		mine->fd = edge_of(p);
 		mine->events = POLLIN;
 		p->revents = bits_now(p);
@@ -185,8 +300,10 @@ static int wait_edges(const struct call *c, struct pollfd *v)
 		rc = wait_once(c, v, c->n + 1);
 		if (rc <= 0)
 			return rc;
-		if (v[c->n].revents)
+		if (v[c->n].revents) {
 			iw_kick_seen(v[c->n].fd);
+			return WOKEN;
+		}
 		for (nfds_t i = 0; i < c->n; i++) {
 			if (v[i].revents && v[i].fd != c->p[i].fd)
 				drain(v[i].fd);
@@ -196,8 +313,7 @@ static int wait_edges(const struct call *c, struct pollfd *v)
 	return found;
 }
 
-/* One wait, ended also by somebody's shutdown(): then no entry is reported and the answer is WOKEN. */
-#define WOKEN	(-2)
+/* One wait, ended also by somebody's shutdown(). */
 static int wait_woken(const struct call *c, struct pollfd *v)
 {
 	bool now = false;
@@ -213,13 +329,12 @@ static int wait_woken(const struct call *c, struct pollfd *v)
 	return v[c->n].revents && rc == 1 ? WOKEN : rc - !!v[c->n].revents;
 }
 
-/* Waits by a copy of the array, and one more entry that shutdown() kicks. */
-static __attribute__((noinline)) int wait_copy(const struct call *c, int (*wait)(const struct call *c, struct pollfd *v))
+/* Waits by a copy of the array, and one more entry that is kicked. */
+static __attribute__((noinline)) int wait_copy(const struct call *c, bool kicked, int (*wait)(const struct call *c, struct pollfd *v))
 {
 	struct pollfd some[COPY_MAX + 1], *v = some;
 	size_t size = (c->n + 1) * sizeof(*v);
 	int rc, err, watch;
-	bool now;
 
 	if (c->n > COPY_MAX) {
 		long r = IW_SYS(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -229,15 +344,19 @@ static __attribute__((noinline)) int wait_copy(const struct call *c, int (*wait)
 		v = (void *)r;
 	}
 	memcpy(v, c->p, c->n * sizeof(*v));
-	watch = may_be_shut(c, &now) && iw_kick_may() ? iw_kick_watch() : -1;
+	watch = kicked && iw_kick_may() ? iw_kick_watch() : -1;
 	v[c->n] = (struct pollfd){ .fd = watch, .events = POLLIN };
+	if (watch >= 0)
+		polls(c, iw_ready_polls);
 	rc = wait(c, v);
 	err = errno;
+	if (watch >= 0) {
+		polls(c, iw_ready_polled);
+		iw_kick_done(watch);
+	}
 	for (nfds_t i = 0; i < c->n; i++)
 		if (v[i].fd >= 0 && v[i].fd != c->p[i].fd)
 			IW_SYS(close, v[i].fd);
-	if (watch >= 0)
-		IW_SYS(close, watch);
 	if (v != some)
 		IW_SYS(munmap, v, size);
 	errno = err;
@@ -251,23 +370,31 @@ static int wait_room(const struct call *c, bool now)
 
 	if (rc || now || !c->d.end)
 		return rc ? rc : now ? WOKEN : 0;
-	return wait_copy(c, wait_woken);
+	return wait_copy(c, true, wait_woken);
 }
 
 static int poll_streams(const struct call *c)
 {
 	for (;;) {
-		bool muted = false, now;
+		bool muted = false, ready, now;
 		int rc, found;
 
-		rc = may_be_shut(c, &now) && (now || iw_kick_may()) ? wait_room(c, now) : wait_once(c, c->p, c->n);
+		if (atomic_load(&iw_reg_mapped))
+			wake_sets(c);
+		if (any_mapped(c, &ready))
+			rc = wait_copy(c, !ready, wait_mapped);
+		else
+			rc = may_be_shut(c, &now) && (now || iw_kick_may()) ? wait_room(c, now) : wait_once(c, c->p, c->n);
 		if (rc <= 0 && rc != WOKEN)
 			return rc;
 		found = correct_all(c, &muted);
 		if (found)
 			return found;
-		if (muted)
-			return wait_copy(c, wait_edges);	/* with something else in the place of mute entries */
+		if (!muted)
+			continue;
+		rc = wait_copy(c, may_be_shut(c, &now) || any_mapped(c, &ready), wait_edges);	/* with something else in the place of mute entries */
+		if (rc != WOKEN)
+			return rc;
 	}
 }
 
@@ -278,10 +405,12 @@ int iw_poll_until(struct pollfd *p, nfds_t n, const struct iw_deadline *d, const
 	return poll_streams(&c);
 }
 
-/* The array is looked at before the kernel has seen it. */
-static bool unreadable(const struct pollfd *p, nfds_t n)
+/* The array is looked at, and written, before the kernel has seen it. */
+static bool bad(struct pollfd *p, nfds_t n)
 {
-	return n > IW_FD_MAX || !iw_user_readable(p, n * sizeof(*p));
+	static __thread struct iw_user_good good __attribute__((tls_model("initial-exec")));
+
+	return n > IW_FD_MAX || !iw_user_writable_still(&good, p, n * sizeof(*p));
 }
 
 /* Inside a turn, which the streams among them stay in. */
@@ -289,7 +418,7 @@ static int poll_turn(struct pollfd *p, nfds_t n, int ms)
 {
 	struct call c = { .p = p, .n = n };
 
-	if (!atomic_load_explicit(&iw_streams, memory_order_relaxed) || unreadable(p, n))
+	if (!atomic_load_explicit(&iw_streams, memory_order_relaxed) || bad(p, n))
 		return iw_real.poll(p, n, ms);
 	iw_deadline_ms(&c.d, ms);
 	return poll_streams(&c);
@@ -311,7 +440,7 @@ static int ppoll_turn(struct pollfd *p, nfds_t n, const struct timespec *t, cons
 {
 	struct call c = { .p = p, .n = n, .mask = mask, .with_mask = true };
 
-	if (!atomic_load_explicit(&iw_streams, memory_order_relaxed) || unreadable(p, n) || !iw_deadline_ts(&c.d, t))
+	if (!atomic_load_explicit(&iw_streams, memory_order_relaxed) || bad(p, n) || !iw_deadline_ts(&c.d, t))
 		return iw_real.ppoll(p, n, t, mask);
 	return poll_streams(&c);
 }

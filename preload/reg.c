@@ -6,15 +6,19 @@
  */
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "candidate.h"
+#include "fdinfo.h"
 #include "fdtab.h"
 #include "internal.h"
 #include "kinds.h"
 #include "lock.h"
 #include "path.h"
 #include "proc.h"
+#include "quiet.h"
+#include "ready.h"
 #include "reg.h"
 #include "stream.h"
 #include "sys.h"
@@ -27,11 +31,15 @@
 static struct regs {
 	uint32_t by_fd[IW_FD_MAX];	/* index + 1 */
 	uint32_t by_data[HASH];
+	_Atomic uint32_t waited[IW_FD_MAX];	/* of which set it was, when it was waited for */
 	struct iw_reg r[REGS];
 } *regs;
 static uint32_t free_list, used;
 static bool overflow;
 _Atomic uint32_t iw_reg_swaps = 1, iw_reg_rooms;
+_Atomic bool iw_reg_mapped, iw_reg_nested;
+static _Atomic int kicker;		/* always readable, in each set with mapped ones; 0: none yet */
+static uint64_t kicker_ino;
 
 static uint32_t *bucket(int epfd, uint64_t data)
 {
@@ -63,6 +71,37 @@ struct iw_reg *iw_reg_find(int fd, int epfd)
 	return NULL;
 }
 
+struct iw_reg *iw_reg_at(uint32_t index)
+{
+	return &regs->r[index];
+}
+
+uint32_t iw_reg_index(const struct iw_reg *r)
+{
+	return (uint32_t)(r - regs->r);
+}
+
+uint32_t iw_reg_end(void)
+{
+	return __atomic_load_n(&used, __ATOMIC_RELAXED);
+}
+
+struct iw_reg *iw_reg_next(int fd, const struct iw_reg *last)
+{
+	uint32_t i = last ? last->next_fd : regs ? regs->by_fd[fd] : 0;
+
+	return i ? &regs->r[i - 1] : NULL;
+}
+
+/* No program has an address of ours. */
+struct iw_reg *iw_reg_of(uint64_t data)
+{
+	struct regs *all = __atomic_load_n(&regs, __ATOMIC_ACQUIRE);
+	struct iw_reg *r = (struct iw_reg *)(uintptr_t)data;
+
+	return r == IW_REG_KICK || (all && r >= all->r && r < all->r + REGS) ? r : NULL;
+}
+
 static void hash_in(struct iw_reg *r)
 {
 	uint32_t *b = bucket(r->epfd, r->data);
@@ -91,13 +130,126 @@ struct iw_reg *iw_reg_by_data(int epfd, uint64_t data, const struct iw_reg *last
 	return NULL;
 }
 
-static int at_of(int fd)
+/* Also behind the gate. */
+static struct iw_stream *stream_of(int fd)
 {
 	uint32_t w = iw_word(fd);
 
 	if (iw_word_kind(w) == IW_FD_SWITCHING)
 		w = iw_word_ungated(w);
-	return iw_word_kind(w) == IW_FD_STREAM ? iw_stream_wait_fd(iw_stream_at(iw_word_val(w)), fd) : fd;
+	return iw_word_kind(w) == IW_FD_STREAM ? iw_stream_at(iw_word_val(w)) : NULL;
+}
+
+static int at_of(int fd)
+{
+	struct iw_stream *s = stream_of(fd);
+
+	return s ? iw_stream_wait_fd(s, fd) : fd;
+}
+
+/* ---- mapped ones ---- */
+
+/* All of a stream's, which has one fd. */
+static void count_mapped(struct iw_stream *s, int fd)
+{
+	uint32_t one = 0;
+
+	for (struct iw_reg *r = NULL; (r = iw_reg_next(fd, r));)
+		if (iw_reg_is_mapped(r))
+			one = one ? IW_REG_MANY : iw_reg_index(r) + 1;
+	atomic_store(&s->reg, one);
+}
+
+/* What the kernel has, or will have, under r->at. */
+static void stands(struct iw_reg *r)
+{
+	struct iw_stream *s = stream_of(r->fd);
+
+	if (!s)
+		return;
+	if (iw_reg_is_mapped(r)) {
+		r->s = s;
+		r->set = iw_set_of(r->epfd);
+		r->spent = r->parked;
+		iw_ready_armed(r);
+	} else {
+		iw_ready_gone(r);
+	}
+	count_mapped(s, r->fd);
+}
+
+static bool kicker_there(void)
+{
+	int fd = atomic_load(&kicker);
+
+	return fd && iw_fd_kind(fd) == IW_FD_INTERNAL && iw_fd_ino(fd) == kicker_ino;
+}
+
+static bool kicker_make(void)
+{
+	int fd;
+
+	if (kicker_there())
+		return true;
+	fd = (int)IW_SYS(eventfd2, 1, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd >= 0)
+		fd = iw_fd_hide(fd);
+	if (fd < 0)
+		return false;
+	kicker_ino = iw_fd_ino(fd);
+	atomic_store(&kicker, fd);
+	return true;
+}
+
+static long kicker_ctl(int epfd, int op, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = (uintptr_t)IW_REG_KICK };
+
+	return IW_SYS(epoll_ctl, epfd, op, atomic_load(&kicker), &ev);
+}
+
+static bool kicker_add(int epfd)
+{
+	long r = kicker_ctl(epfd, EPOLL_CTL_ADD, 0);
+
+	return r >= 0 || r == -EEXIST;
+}
+
+/* To be seen by one that waits, once. */
+void iw_reg_kick(int epfd)
+{
+	kicker_ctl(epfd, EPOLL_CTL_MOD, EPOLLIN | EPOLLONESHOT);
+}
+
+void iw_reg_unkick(int epfd)
+{
+	kicker_ctl(epfd, EPOLL_CTL_MOD, 0);
+}
+
+/* Another one in its place. */
+static void kicker_move(void)
+{
+	int old = atomic_exchange(&kicker, 0);
+
+	kicker_make();
+	for (uint32_t i = 0; i < used; i++)
+		if (regs->r[i].fd >= 0 && iw_reg_is_mapped(&regs->r[i])) {
+			IW_SYS(epoll_ctl, regs->r[i].epfd, EPOLL_CTL_DEL, old, NULL);
+			kicker_add(regs->r[i].epfd);
+		}
+	iw_fd_unhide_close(old);
+}
+
+void iw_reg_sync(struct iw_reg *r, bool again)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+
+	if (r->fd >= 0 && iw_reg_is_mapped(r) && !r->parked && !r->spent && (again || iw_ready_asks(r) != r->asked)) {
+		if (r->events & EPOLLEXCLUSIVE)
+			iw_reg_ctl(r, EPOLL_CTL_DEL);
+		iw_reg_ctl(r, r->events & EPOLLEXCLUSIVE ? EPOLL_CTL_ADD : EPOLL_CTL_MOD);
+	}
+	iw_unlock(&iw_tab_lock, sigs);
 }
 
 void iw_reg_add(int fd, int epfd, const struct epoll_event *ev)
@@ -116,6 +268,7 @@ void iw_reg_add(int fd, int epfd, const struct epoll_event *ev)
 	*r = (struct iw_reg){ .data = ev->data.u64, .fd = fd, .epfd = epfd, .at = at_of(fd), .events = ev->events, .next_fd = regs->by_fd[fd] };
 	__atomic_store_n(&regs->by_fd[fd], i, __ATOMIC_RELAXED);
 	hash_in(r);
+	stands(r);
 }
 
 void iw_reg_change(struct iw_reg *r, const struct epoll_event *ev)
@@ -125,6 +278,10 @@ void iw_reg_change(struct iw_reg *r, const struct epoll_event *ev)
 	r->raw = false;
 	r->data = ev->data.u64;
 	hash_in(r);
+	if (iw_reg_is_mapped(r)) {
+		r->spent = false;
+		iw_ready_armed(r);
+	}
 }
 
 /*
@@ -145,7 +302,7 @@ void iw_reg_room_drop(struct iw_reg *r)
 
 static bool room_wanted(const struct iw_reg *r)
 {
-	struct iw_stream *s = r->parked ? NULL : iw_stream_of(r->fd);
+	struct iw_stream *s = r->parked || iw_reg_is_mapped(r) ? NULL : iw_stream_of(r->fd);
 
 	return s && (r->events & (EPOLLOUT | EPOLLWRNORM)) && (atomic_load(&iw_stream_end(s)->shut) & IW_SHUT_WR) &&
 	       !(iw_path(s)->bits(s, r->fd, POLLOUT) & POLLOUT);
@@ -185,7 +342,7 @@ static struct iw_reg *reg_of_room(int fd)
 bool iw_reg_owns(int fd)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
-	bool own = reg_of_room(fd);
+	bool own = reg_of_room(fd) || (fd == atomic_load(&kicker) && kicker_there());
 
 	iw_unlock(&iw_tab_lock, sigs);
 	return own;
@@ -202,6 +359,8 @@ void iw_reg_make_way(int fd)
 		IW_SYS(dup3, place, fd, O_CLOEXEC);
 		iw_reg_room_update(r);
 		IW_SYS(close, fd);
+	} else if (fd == atomic_load(&kicker)) {
+		kicker_move();
 	}
 	if (place >= 0)
 		IW_SYS(close, place);
@@ -218,6 +377,14 @@ void iw_reg_del(struct iw_reg *r)
 		p = &regs->r[*p - 1].next_fd;
 	if (*p)
 		__atomic_store_n(p, r->next_fd, __ATOMIC_RELAXED);
+	if (iw_reg_is_mapped(r)) {
+		if (!r->parked)
+			IW_SYS(epoll_ctl, r->epfd, EPOLL_CTL_DEL, r->at, NULL);	/* the file has other numbers */
+		count_mapped(r->s, r->fd);
+		r->at = r->fd;
+		iw_ready_gone(r);
+	}
+	r->at = -1;
 	r->fd = -1;
 	r->next_fd = free_list;
 	free_list = idx;
@@ -242,9 +409,54 @@ void iw_reg_forget(int fd)
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
-/* The number of an epoll set goes. If it was duplicated the set may live on, with registrations out of our reach. */
-static void drop_epfd(int epfd, bool aliased)
+/* The word of an epoll set: a serial number, so that a note knows whether it is the same one; above it whether it may have more numbers. */
+#define SERIALS		(1u << 27)
+#define ALIASED		SERIALS
+#define ALONE		(1u << 31)	/* in regs.waited: whoever sleeps in it has said so, or is known to be a stranger */
+
+static uint32_t set_word(uint32_t aliased)
 {
+	static _Atomic uint32_t serial;
+
+	return iw_word_make(IW_FD_EPOLL, (atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed) & (SERIALS - 1)) | aliased);
+}
+
+static uint32_t set_serial(uint32_t w)
+{
+	return iw_word_kind(w) == IW_FD_EPOLL ? iw_word_val(w) & (SERIALS - 1) : UINT32_MAX;
+}
+
+uint32_t iw_set_of(int epfd)
+{
+	uint32_t serial = set_serial(iw_word(epfd));
+
+	return serial == UINT32_MAX ? 0 : serial + 1;
+}
+
+void iw_set_waited(int epfd, uint32_t set)
+{
+	struct regs *all = __atomic_load_n(&regs, __ATOMIC_ACQUIRE);
+
+	if (all && set && (atomic_load_explicit(&all->waited[epfd], memory_order_relaxed) & ~ALONE) != set)
+		atomic_store_explicit(&all->waited[epfd], set, memory_order_relaxed);
+}
+
+static int another_number(uint32_t w)
+{
+	int high = atomic_load(&iw_fd_high);
+
+	for (int fd = 0; fd <= high; fd++)
+		if (set_serial(iw_word(fd)) == set_serial(w))
+			return fd;
+	return -1;
+}
+
+/* The number of an epoll set goes. If it was duplicated the set may live on, perhaps with registrations out of our reach. */
+static void drop_epfd(int epfd, uint32_t w)
+{
+	bool aliased = iw_word_val(w) & ALIASED;
+	int other = aliased ? another_number(w) : -1;
+
 	for (uint32_t i = 0; i < used; i++) {
 		struct iw_reg *r = &regs->r[i];
 
@@ -256,7 +468,7 @@ static void drop_epfd(int epfd, bool aliased)
 		}
 		iw_reg_room_drop(r);
 		hash_out(r);
-		r->epfd = -1;
+		r->epfd = other;
 		hash_in(r);
 	}
 }
@@ -266,10 +478,16 @@ bool iw_reg_lost(int fd)
 	return overflow || iw_reg_find(fd, -1);
 }
 
-long iw_reg_ctl(const struct iw_reg *r, int op)
+/* A mapped one says by its data which it is: those of programs need not differ. */
+long iw_reg_ctl(struct iw_reg *r, int op)
 {
 	struct epoll_event ev = { .events = r->events, .data.u64 = r->data };
 
+	if (iw_reg_is_mapped(r)) {
+		ev.events = iw_ready_asks(r);
+		r->asked = ev.events;
+		ev.data.u64 = (uintptr_t)r;
+	}
 	return IW_SYS(epoll_ctl, r->epfd, op, r->at, &ev);
 }
 
@@ -297,29 +515,17 @@ void iw_reg_attach(int fd, bool other)
 	for (uint32_t i = regs ? regs->by_fd[fd] : 0; i; i = regs->r[i - 1].next_fd) {
 		struct iw_reg *r = &regs->r[i - 1];
 
-		r->parked = r->fired = other && r->fired && r->moving;
+		r->fired = (other || stream_of(fd)) && r->fired && r->moving;
+		if (iw_reg_is_mapped(r) && at_of(fd) == fd)
+			r->fired = atomic_exchange(&r->spent, true);	/* who is about to report it does not any more */
+		r->parked = r->fired;
 		r->moving = false;
 		r->swapped = seq;
 		r->at = at_of(fd);
+		stands(r);
 		if (!r->parked)
 			iw_reg_ctl(r, EPOLL_CTL_ADD);
 	}
-}
-
-/* The word of an epoll set: a serial number, so that a note knows whether it is the same one; above it whether it may have more numbers. */
-#define SERIALS		(1u << 27)
-#define ALIASED		SERIALS
-
-static uint32_t set_word(uint32_t aliased)
-{
-	static _Atomic uint32_t serial;
-
-	return iw_word_make(IW_FD_EPOLL, (atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed) & (SERIALS - 1)) | aliased);
-}
-
-static uint32_t set_serial(uint32_t w)
-{
-	return iw_word_kind(w) == IW_FD_EPOLL ? iw_word_val(w) & (SERIALS - 1) : UINT32_MAX;
 }
 
 void iw_set_born(int epfd)
@@ -341,7 +547,8 @@ static void forget(int epfd, uint32_t w)
 	if (!__atomic_load_n(&regs, __ATOMIC_ACQUIRE))
 		return;
 	sigs = iw_lock(&iw_tab_lock);
-	drop_epfd(epfd, iw_word_val(w) & ALIASED);
+	iw_reg_drop_fd(epfd);
+	drop_epfd(epfd, w);
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
@@ -382,6 +589,24 @@ void iw_reg_room(int fd)
 	sigs = iw_lock(&iw_tab_lock);
 	for (uint32_t i = regs->by_fd[fd]; i; i = regs->r[i - 1].next_fd)
 		iw_reg_room_update(&regs->r[i - 1]);
+	iw_unlock(&iw_tab_lock, sigs);
+}
+
+void iw_reg_nest(int epfd, int op, int inner, const struct epoll_event *ev)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	struct iw_reg *r = iw_reg_find(inner, epfd);
+
+	if (r && op == EPOLL_CTL_MOD) {
+		iw_reg_change(r, ev);
+	} else {
+		if (r)
+			iw_reg_del(r);
+		if (op != EPOLL_CTL_DEL)
+			iw_reg_add(inner, epfd, ev);
+	}
+	atomic_store(&iw_reg_nested, true);
+	iw_ready_watched(iw_set_of(inner));
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
@@ -460,6 +685,55 @@ int iw_reg_learn(const struct iw_files *v, const struct iw_epoll_note *n)
 	}
 	iw_unlock(&iw_tab_lock, sigs);
 	return 0;
+}
+
+/* Its entry, as the kernel has it. */
+static bool look_up(struct iw_reg *r)
+{
+	struct iw_fdinfo f;
+	const char *line;
+	struct iw_tfd t;
+	bool found = false;
+
+	if (iw_fdinfo_open(&f, r->epfd))
+		return false;
+	while (!found && (line = iw_fdinfo_line(&f)))
+		found = iw_tfd_parse(line, &t) && t.fd == r->at;
+	iw_fdinfo_close(&f);
+	if (found)
+		r->fired |= !(t.events & 0xffffu);
+	return found;
+}
+
+static bool may_map(struct iw_reg *r)
+{
+	uint32_t w = iw_word(r->epfd);
+
+	if (r->raw || (r->parked && !r->fired) || r->epfd < 0 || (iw_word_val(w) & ALIASED) || !iw_set_of(r->epfd))
+		return false;
+	if ((atomic_load(&regs->waited[r->epfd]) & ~ALONE) != iw_set_of(r->epfd) || !kicker_make() || !kicker_add(r->epfd))
+		return false;
+	if (!(atomic_load(&regs->waited[r->epfd]) & ALONE) && !iw_quiet(r->epfd, NULL))
+		iw_ready_strangers(iw_set_of(r->epfd));
+	atomic_fetch_or(&regs->waited[r->epfd], ALONE);
+	if (!(r->events & EPOLLONESHOT))
+		return true;
+	r->moving = true;
+	r->fired = r->parked;
+	return r->parked || iw_reg_is_mapped(r) || look_up(r);
+}
+
+bool iw_reg_may_map(int fd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	bool may = !iw_reg_lost(fd);
+
+	if (!atomic_exchange(&iw_reg_mapped, true))
+		atomic_fetch_add(&iw_streams, 1);	/* from now on all that wait for a set say so */
+	for (struct iw_reg *r = NULL; may && (r = iw_reg_next(fd, r));)
+		may = may_map(r);
+	iw_unlock(&iw_tab_lock, sigs);
+	return may;
 }
 
 bool iw_reg_may_move(int fd)

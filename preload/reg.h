@@ -8,6 +8,7 @@
 
 #include "candidate.h"
 #include "sets.h"
+#include "stream.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -20,6 +21,11 @@ int iw_reg_learn(const struct iw_files *v, const struct iw_epoll_note *n);
 bool iw_reg_may_move(int fd);
 int iw_reg_detach(int fd);		/* DEL everywhere before a swap; -errno: one of them could not (all are back in place) */
 void iw_reg_attach(int fd, bool other);	/* ADD everywhere after it; other: it is another file now */
+/*
+ * Behind the gate, before iw_reg_detach(): may what waits for fd be moved to its mapped socket (iw_stream.mapped), or again to fd? Asks the
+ * kernel of ONESHOT entries whether they have fired, which they stay. Takes the lock.
+ */
+bool iw_reg_may_map(int fd);
 bool iw_reg_lost(int fd);		/* registrations of fd are known to be incomplete */
 void iw_reg_drop_fd(int fd);
 void iw_reg_forget(int fd);		/* the same; takes the lock, and only when there is something */
@@ -41,10 +47,10 @@ void iw_reg_make_way(int fd);
 /* ---- for epoll.c ---- */
 
 struct iw_reg {
-	uint64_t data;
-	int fd, epfd;		/* epfd -1: the set lives on under a number we do not know */
-	int at;			/* the number by which the kernel's set has it: fd, or what is waited on in its place (iw_stream_wait_fd) */
-	uint32_t events;
+	_Atomic uint64_t data;
+	_Atomic int fd, epfd;		/* epfd -1: the set lives on under a number we do not know */
+	_Atomic int at;		/* the number by which the kernel's set has it: fd, or what is waited on in its place (iw_stream_wait_fd) */
+	_Atomic uint32_t events;
 	uint32_t swapped;	/* value of iw_reg_swaps when it moved to a carrier; 0 never */
 	uint32_t next_fd, next_hash;	/* index + 1 */
 	bool parked;		/* taken out of the kernel's set, because only bits that TCP would not show are ready */
@@ -53,10 +59,42 @@ struct iw_reg {
 	bool fired;		/* the same, because it reports once and has done so */
 	bool moving;		/* a candidate's, about to be moved; fired then: it has reported, and the kernel has it still */
 	bool raw;		/* the program registers by other ways, which must find it in the kernel's set */
+	/* of one that is mapped, see ready.c; with those above that are atomic, used without the lock */
+	struct iw_stream *_Atomic s;
+	_Atomic uint32_t set;		/* iw_set_of() */
+	_Atomic uint32_t asked;		/* events that the kernel has */
+	_Atomic uint32_t seen_in, seen_out;	/* came and room of the stream, when it was reported last */
+	_Atomic uint32_t look;		/* in which it was reported last */
+	_Atomic bool spent;		/* ONESHOT, and was reported */
 };
 
 extern _Atomic uint32_t iw_reg_swaps;	/* becomes more with each iw_reg_attach() */
 extern _Atomic uint32_t iw_reg_rooms;	/* registrations with room */
+extern _Atomic bool iw_reg_mapped;	/* some registration is, or was, that of a mapped stream */
+extern _Atomic bool iw_reg_nested;	/* some is, or was, that of a set in a set */
+
+#define IW_REG_MANY	UINT32_MAX	/* iw_stream.reg: the lock is needed to find them */
+#define IW_REG_KICK	((struct iw_reg *)&iw_reg_mapped)
+
+static inline bool iw_reg_is_mapped(const struct iw_reg *r)
+{
+	return atomic_load(&r->at) != atomic_load(&r->fd);
+}
+
+/* What the kernel's data of a mapped one stand for, IW_REG_KICK for iw_reg_kick(), or NULL: the data are a program's. No lock. */
+struct iw_reg *iw_reg_of(uint64_t data);
+struct iw_reg *iw_reg_at(uint32_t index);
+uint32_t iw_reg_index(const struct iw_reg *r);
+struct iw_reg *iw_reg_next(int fd, const struct iw_reg *last);	/* of one fd; last NULL: the first */
+uint32_t iw_reg_end(void);		/* no index from here on was ever used */
+/* The kernel is asked for what a mapped one needs now; again: also when that has not changed. Takes the lock. */
+void iw_reg_sync(struct iw_reg *r, bool again);
+void iw_reg_kick(int epfd);		/* some wait for the set returns. No lock */
+void iw_reg_unkick(int epfd);		/* none does for that */
+/* The set, whatever its number; 0: none that we know. */
+uint32_t iw_set_of(int epfd);
+/* Somebody waits for it by calls that we see. */
+void iw_set_waited(int epfd, uint32_t set);
 
 struct iw_reg *iw_reg_find(int fd, int epfd);
 /* The next one behind last, NULL: the first, of those in the set with this data. */
@@ -64,9 +102,11 @@ struct iw_reg *iw_reg_by_data(int epfd, uint64_t data, const struct iw_reg *last
 void iw_reg_add(int fd, int epfd, const struct epoll_event *ev);
 void iw_reg_change(struct iw_reg *r, const struct epoll_event *ev);	/* MOD */
 void iw_reg_del(struct iw_reg *r);
-long iw_reg_ctl(const struct iw_reg *r, int op);	/* in the kernel's set; -errno */
+long iw_reg_ctl(struct iw_reg *r, int op);	/* in the kernel's set; -errno */
 void iw_reg_room_drop(struct iw_reg *r);
 void iw_reg_room_update(struct iw_reg *r);
+/* What was done to the entry of a set in a set. Takes the lock. */
+void iw_reg_nest(int epfd, int op, int inner, const struct epoll_event *ev);
 void iw_note_change(struct iw_epoll_note *n, int epfd, int op, int fd, const struct epoll_event *ev);
 
 #pragma GCC visibility pop

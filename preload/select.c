@@ -10,6 +10,7 @@
 #include "lib.h"
 #include "poll.h"
 #include "real.h"
+#include "reg.h"
 #include "sys.h"
 #include "turn.h"
 #include "user.h"
@@ -38,11 +39,16 @@ static uint64_t any(const struct sets *v, size_t i)
 	return i == v->words - 1 && v->n % 64 ? bits & ~(~0ull << (v->n % 64)) : bits;
 }
 
+/* There is a stream, or a set that may hold a mapped one. */
 static bool ours(const struct sets *v)
 {
+	bool mapped = atomic_load(&iw_reg_mapped);
+
 	for (size_t i = 0; i < v->words; i++)
 		for (uint64_t bits = any(v, i); bits; bits &= bits - 1) {
-			if (iw_fd_kind((int)(i * 64) + __builtin_ctzll(bits)) == IW_FD_STREAM)
+			enum iw_fd_kind kind = iw_fd_kind((int)(i * 64) + __builtin_ctzll(bits));
+
+			if (kind == IW_FD_STREAM || (mapped && kind == IW_FD_EPOLL))
 				return true;
 		}
 	return false;

@@ -239,8 +239,8 @@ static void forget(int fd, uint32_t w)
 {
 	struct iw_stream *s = iw_stream_at(iw_word_val(w));
 
-	iw_map_close(fd, s);
 	iw_reg_forget(fd);
+	iw_map_close(fd, s);
 	if (atomic_load(&s->refs) > 1)
 		iw_holders_settle(s->holder, fd, false);
 	iw_stream_put(s, true);

@@ -47,6 +47,11 @@ struct iw_stream {
 	_Atomic uint32_t map_waiters;
 	_Atomic uint32_t map_rest;	/* as back_rest, back_tries */
 	_Atomic uint8_t map_tries;
+	short map_came;			/* under its lock: what those who wait are to be told */
+	_Atomic short known;		/* while it is mapped: its poll bits after the last step, and IW_KNOWN_MORE */
+	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */
+	_Atomic uint32_t polled;	/* threads that sleep in poll or select for it */
+	_Atomic uint32_t reg;		/* its registration (reg.c): index + 1; 0: none; IW_REG_MANY */
 };
 
 /* What to wait on in the kernel for this stream, which its fd is fd. The bits of its path say what an event means. */
@@ -56,6 +61,8 @@ static inline int iw_stream_wait_fd(struct iw_stream *s, int fd)
 
 	return tcp ? tcp : fd;
 }
+
+#define IW_KNOWN_MORE	0x4000	/* TCP has to take something */
 
 /* Bits of iw_page_end.shut. On LOCAL streams the other end's library reads them. */
 #define IW_SHUT_RD	1u

@@ -18,6 +18,22 @@
 bool iw_user_readable(const void *user, size_t n);
 bool iw_user_writable(void *user, size_t n);
 
+/* The same of what a thread gives again and again: it is asked once. */
+struct iw_user_good {
+	void *user;
+	size_t n;
+};
+
+static inline bool iw_user_writable_still(struct iw_user_good *good, void *user, size_t n)
+{
+	if (user == good->user && n <= good->n)
+		return true;
+	if (!iw_user_writable(user, n))
+		return false;
+	*good = (struct iw_user_good){ user, n };
+	return true;
+}
+
 /* 0 or -EFAULT. */
 static inline int iw_copy_in(void *dst, const void *user, size_t n)
 {

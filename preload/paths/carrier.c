@@ -218,6 +218,11 @@ static short carrier_wait_events(struct iw_stream *s, short events)
 	return events;
 }
 
+static short carrier_step(struct iw_stream *s, int fd)
+{
+	return 0;
+}
+
 static long carrier_inq(struct iw_stream *s, int fd)
 {
 	int q = 0;
@@ -275,6 +280,7 @@ const struct iw_path_ops iw_carrier = {
 	.rx_into = carrier_rx_into,
 	.bits = carrier_bits,
 	.wait_events = carrier_wait_events,
+	.step = carrier_step,
 	.inq = carrier_inq,
 	.outq = carrier_outq,
 	.shutdown = carrier_shutdown,

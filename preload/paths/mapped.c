@@ -19,6 +19,7 @@
 #include "preload/path.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/mapped.h"
+#include "preload/ready.h"
 #include "preload/real.h"
 #include "preload/sys.h"
 #include "preload/user.h"
@@ -84,9 +85,43 @@ static bool enter(struct call *c)
 	return false;
 }
 
+static bool pending(struct iw_stream *s)
+{
+	size_t len;
+
+	return iw_end_out(&s->view, &len);
+}
+
+static short state(struct iw_stream *s)
+{
+	return (short)((iw_end_unread(&s->view) ? POLLIN | POLLRDNORM : 0) | (pending(s) ? IW_KNOWN_MORE : iw_end_room(&s->view) ? POLLOUT | POLLWRNORM : 0));
+}
+
+void iw_mapped_begin(struct iw_stream *s)
+{
+	s->map_came = 0;
+	s->known = state(s);
+}
+
+/* At the end of a step: what came, and whether those who wait are to be told. */
+static bool news(struct iw_stream *s, short *what)
+{
+	short now = state(s), more = (short)(now & ~s->known);
+
+	*what = (short)(s->map_came | (more & POLLOUT));
+	s->map_came = 0;
+	s->known = now;
+	return *what || (more & IW_KNOWN_MORE);
+}
+
 static void leave(struct call *c)
 {
+	short what;
+	bool tell = ours(c->s) && news(c->s, &what);
+
 	iw_map_unlock(c->s, &c->st);
+	if (tell)
+		iw_ready(c->s, c->fd, what);
 }
 
 /* Not locked: the rest is the daemon's to do. */
@@ -132,6 +167,8 @@ static bool others_turn(struct iw_stream *s)
 
 static void came(struct iw_stream *s, long n)
 {
+	size_t unread = iw_end_unread(&s->view);
+
 	if (n > 0)
 		iw_end_in_done(&s->view, (size_t)n);
 	else if (!n)
@@ -140,22 +177,31 @@ static void came(struct iw_stream *s, long n)
 		iw_end_lost(&s->view, (int)-n);
 	else
 		return;
+	if (n <= 0 || iw_end_unread(&s->view) > unread || iw_end_state(&s->view))
+		s->map_came |= POLLIN;
 	iw_map_news(s);
+}
+
+/* The octets that came, of most; else there are none now. */
+static long take(struct iw_stream *s, size_t *most)
+{
+	uint8_t *p;
+	long n;
+
+	if ((iw_end_state(&s->view) & ENDED) || others_turn(s))
+		return 0;
+	p = iw_end_in(&s->view, most);
+	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, *most, MSG_DONTWAIT, NULL, NULL);
+	came(s, n);
+	return n;
 }
 
 /* false: nothing now. */
 static bool fill(struct iw_stream *s)
 {
-	size_t room;
-	uint8_t *p;
-	long n;
+	size_t most;
 
-	if ((iw_end_state(&s->view) & ENDED) || others_turn(s))
-		return false;
-	p = iw_end_in(&s->view, &room);
-	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, room, MSG_DONTWAIT, NULL, NULL);
-	came(s, n);
-	return n > 0;
+	return take(s, &most) > 0;
 }
 
 /* ---- sleeping ---- */
@@ -291,13 +337,6 @@ static int wait_for(struct call *c, unsigned int what, int option)
 }
 
 /* ---- sending ---- */
-
-static bool pending(struct iw_stream *s)
-{
-	size_t len;
-
-	return iw_end_out(&s->view, &len);
-}
 
 /* As much as goes now. 0, EFAULT. */
 static int tx_some(struct call *c)
@@ -485,7 +524,7 @@ static bool rx_over(struct iw_stream *s)
 
 static ssize_t rx_end(struct call *c, int err)
 {
-	bool left = pending(c->s);	/* the peer may wait for it */
+	bool left = pending(c->s) || rx_over(c->s);	/* the peer may wait for it; the carrier says what TCP would say to who waits */
 
 	leave(c);
 	if (iw_unlikely(left))
@@ -557,7 +596,7 @@ static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
 static short mapped_bits(struct iw_stream *s, int fd, short events)
 {
 	struct call c = { .s = s, .fd = fd };
-	short bits = 0;
+	short bits;
 
 	if (!enter(&c))
 		return iw_path(s)->bits(s, fd, events);
@@ -569,29 +608,41 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 		give(&c);
 		return iw_path(s)->bits(s, fd, events);
 	}
-	if (iw_end_unread(&s->view))
-		bits |= POLLIN | POLLRDNORM;
-	if (iw_end_room(&s->view) && !pending(s))
-		bits |= POLLOUT | POLLWRNORM;
+	bits = state(s);
 	leave(&c);
 	return bits & events;
 }
 
+/* All that TCP has: who is told of an edge is not told again. */
+static short mapped_step(struct iw_stream *s, int fd)
+{
+	struct call c = { .s = s, .fd = fd };
+	size_t most;
+	short what;
+	bool over;
+	long n;
+
+	if (!enter(&c))
+		return 0;
+	do
+		n = take(s, &most);
+	while (n > 0 && (size_t)n == most);
+	iw_map_flush(s);
+	over = rx_over(s);
+	news(s, &what);
+	iw_map_unlock(s, &c.st);
+	if (over)
+		give(&c);
+	return what;
+}
+
 static short mapped_wait_events(struct iw_stream *s, short events)
 {
-	struct iw_step st;
+	short known = s->known;
 
-	iw_map_lock(s, &st);
-	if (!ours(s)) {
-		iw_map_unlock(s, &st);
-		return events;
-	}
-	if ((events & (POLLOUT | POLLWRNORM)) && !iw_end_room(&s->view))
+	if ((events & (POLLOUT | POLLWRNORM)) && !(known & POLLOUT))
 		events = (short)((events & ~(POLLOUT | POLLWRNORM)) | POLLIN);
-	if (pending(s))
-		events |= POLLOUT;
-	iw_map_unlock(s, &st);
-	return events;
+	return known & IW_KNOWN_MORE ? events | POLLOUT : events;
 }
 
 static long mapped_inq(struct iw_stream *s, int fd)
@@ -639,6 +690,7 @@ const struct iw_path_ops iw_mapped = {
 	.rx_into = mapped_rx_into,
 	.bits = mapped_bits,
 	.wait_events = mapped_wait_events,
+	.step = mapped_step,
 	.inq = mapped_inq,
 	.outq = mapped_outq,
 	.shutdown = mapped_shutdown,

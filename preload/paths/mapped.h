@@ -5,6 +5,12 @@
 
 #include "preload/path.h"
 
-extern const struct iw_path_ops iw_mapped __attribute__((visibility("hidden")));
+#pragma GCC visibility push(hidden)
+
+extern const struct iw_path_ops iw_mapped;
+/* Before the first call: what is known of it. */
+void iw_mapped_begin(struct iw_stream *s);
+
+#pragma GCC visibility pop
 
 #endif

@@ -194,6 +194,30 @@ void iw_kick_seen(int watch)
 {
 }
 
+void iw_kick_done(int watch)
+{
+}
+
+_Atomic bool iw_reg_mapped;
+
+void iw_ready_watched(uint32_t set)
+{
+}
+
+void iw_ready_sets(void)
+{
+}
+
+bool iw_ready_set(int epfd)
+{
+	return true;
+}
+
+uint32_t iw_set_of(int epfd)
+{
+	return 0;
+}
+
 void iw_kick(void)
 {
 }

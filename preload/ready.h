@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readiness of mapped streams. The kernel wakes by the mapped socket; what it means for the program is known once it was parsed, and is known
+ * to nobody but us from then on. So whoever takes octets from the socket tells the others, and who waits looks here before he sleeps.
+ */
+#ifndef IW_PRELOAD_READY_H
+#define IW_PRELOAD_READY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "stream.h"
+
+#pragma GCC visibility push(hidden)
+
+struct iw_reg;
+
+/*
+ * For paths, at the end of a call that took something from the mapped socket of s, or left it something: what came (as iw_path_ops.step
+ * says it), also when the call has read all of that; 0: only wait_events() may be others now. Not under a lock that step() or wait_events()
+ * take. No system call, unless somebody sleeps who has something to learn.
+ */
+void iw_ready(struct iw_stream *s, int fd, short what);
+
+/* ---- poll and select ---- */
+
+/* Before the look of somebody who will sleep for s, and after his sleep. */
+static inline void iw_ready_polls(struct iw_stream *s)
+{
+	atomic_fetch_add(&s->polled, 1);
+}
+
+static inline void iw_ready_polled(struct iw_stream *s)
+{
+	atomic_fetch_sub(&s->polled, 1);
+}
+
+/* ---- epoll ---- */
+
+/* One look of somebody who waits for a set. */
+struct iw_look {
+	int epfd;
+	uint32_t set;
+	uint32_t nr;		/* no other has it */
+	struct iw_reg *level;	/* it has reported this one, which is level-triggered */
+};
+
+void iw_look_begin(struct iw_look *l, int epfd);
+/* It may sleep from here until there: what comes meanwhile ends its wait in the kernel. */
+void iw_look_sleeps(const struct iw_look *l);
+void iw_look_woke(const struct iw_look *l);
+/* What is known without the kernel, at most max events; may there be some? */
+bool iw_look_any(void);
+int iw_look_known(struct iw_look *l, struct epoll_event *ev, int max);
+/* What the kernel said: the events of mapped streams become those of the program, and stand first. Returns how many; *rest: how many follow that
+ * are not such. */
+int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest);
+void iw_look_end(struct iw_look *l);
+
+/* ---- sets that are waited for themselves, in other sets or by poll ---- */
+
+void iw_ready_watched(uint32_t set);	/* this one is, now or at any time */
+/* Before such a wait: the kernel has those ready that have something to report. */
+void iw_ready_sets(void);
+/* The kernel says that it is ready: would a wait for it have something to report? Otherwise it is not ready any more. */
+bool iw_ready_set(int epfd);
+
+/* ---- for reg.c, under iw_tab_lock ---- */
+
+uint32_t iw_ready_asks(struct iw_reg *r);	/* events to ask the kernel for */
+void iw_ready_armed(struct iw_reg *r);		/* it was added, changed or moved: whatever is ready is to be reported */
+void iw_ready_gone(struct iw_reg *r);
+void iw_ready_strangers(uint32_t set);		/* threads sleep in it that have not said so */
+
+#pragma GCC visibility pop
+#endif
