@@ -451,6 +451,7 @@ static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 		}
 		if (err)
 			break;
+		take_all(s);	/* whatever it waited for: the peer may do the same */
 	}
 	return tx_end(&c, err);
 }
