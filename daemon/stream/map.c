@@ -284,12 +284,12 @@ static void rest(struct stream *st)
 		failed(st, ret, false);
 }
 
-/* Nothing is on its way to or from the carrier, and all that came was posted. */
+/* Nothing is on its way to or from the carrier, and all that came was posted; the peer reads nothing that it was offered. */
 static bool dry(const struct stream *st)
 {
 	const struct iw_rs *rs = &st->remote->f->rs;
 
-	return !st->d_tx.busy && !st->d_rx.busy && rs->tx_sent == rs->tx_pos;
+	return !st->d_tx.busy && !st->d_rx.busy && rs->tx_sent == rs->tx_pos && !rs->tx_nsa;
 }
 
 void map_look(struct stream *st)
@@ -303,7 +303,7 @@ void map_look(struct stream *st)
 	events = ret ? 0 : carrier_events(st);
 	if (ret || events & (POLLHUP | POLLRDHUP | POLLERR))
 		failed(st, ret ? ret : -ENOTCONN, false);
-	else if (!st->d_tx.busy && queued(st->d))
+	else if (queued(st->d))
 		failed(st, -EAGAIN, m->stage == MAP_DRIES);
 	else if (m->stage == MAP_DRIES && !events && dry(st))
 		rest(st);

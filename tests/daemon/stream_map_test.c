@@ -260,6 +260,7 @@ struct flow {
 	unsigned int may;	/* ends that are mapped at all: bits */
 	bool wrong;
 	unsigned int refused;
+	int asks;
 };
 
 static void flow_out(struct flow *f, int i)
@@ -303,13 +304,32 @@ static bool flows(void *arg)
 	return flowed(f) || (f->may & 1 && f->in[0] >= f->next[0]) || (f->may & 2 && f->in[1] >= f->next[1]);
 }
 
+/* The other end goes on meanwhile. */
+static bool answered(void *arg)
+{
+	struct flow *f = arg;
+
+	flow_out(f, !f->asks);
+	flow_in(f, !f->asks);
+	return said_map.done;
+}
+
+static int ask_in(struct flow *f, int i)
+{
+	f->asks = i;
+	said_map.done = false;
+	stream_map(app[i].st, on_map, NULL);
+	run_until(answered, f);
+	return said_map.ret;
+}
+
 static void change(struct flow *f, int i)
 {
 	if (!(f->may & 1u << i) || f->in[i] < f->next[i])
 		return;
 	if (lib[i].map) {
 		unmap(i);
-	} else if (!ask(i)) {
+	} else if (!ask_in(f, i)) {
 		receive(i);
 		assert_true(take(i));
 		use(i);
