@@ -66,7 +66,7 @@ static void want(struct timer *t)
 
 static void want_not(struct stream *st)
 {
-	atomic_fetch_and(&st->page->want, ~IW_WANT_MAP);
+	atomic_fetch_and(&st->page->want, ~(IW_WANT_MAP | IW_WANT_UNMAP));
 }
 
 void map_start(struct stream *st)
@@ -437,6 +437,12 @@ void map_info(const struct stream *st, struct stream_info *i)
 	m->seen = i->tx_bytes + i->rx_bytes;
 	i->active_ms = m->seen_ms;
 	soft_stat_of(&at.s->qp.stat, &i->stat);
+}
+
+void map_opened(struct stream *st)
+{
+	if (map_taken(st))
+		atomic_fetch_or(&st->page->want, IW_WANT_UNMAP);
 }
 
 void map_over(struct stream *st)

@@ -531,6 +531,25 @@ static void one_at_a_time(void **state)
 	both_ways();
 }
 
+/* Whoever opens the carrier does not have the map: the library is asked to give it back. */
+static void opened_by_another(void **state)
+{
+	struct stream_grant g = { 0 };
+
+	remote_pair();
+	assert_int_equal(stream_open(app[0].fd, &g), 0);
+	close(g.segment);
+	assert_int_equal(atomic_load(&app[0].page->want), IW_WANT_MAP);
+	map(0);
+	assert_int_equal(stream_open(app[0].fd, &g), 0);
+	close(g.segment);
+	assert_int_equal(atomic_load(&app[0].page->want), IW_WANT_UNMAP);
+	both_ways();
+	unmap(0);
+	assert_int_equal(atomic_load(&app[0].page->want), 0);
+	both_ways();
+}
+
 /* ---- offered, and not taken ---- */
 
 static void abandoned(void **state)
@@ -826,7 +845,7 @@ int main(void)
 		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
-		M(one_at_a_time), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(closed_while_mapped),
+		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(closed_while_mapped),
 		M(closed_with_octets_unread), M(the_peer_closes), M(half_closed_by_the_peer), M(half_closed_by_the_library), M(done_while_mapped),
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
 		M(a_scribbled_map), M(a_map_with_some_wrong),
