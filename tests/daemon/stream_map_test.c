@@ -259,7 +259,7 @@ struct flow {
 	uint64_t next[2];
 	unsigned int may;	/* ends that are mapped at all: bits */
 	bool wrong;
-	unsigned int refused;
+	unsigned int refused, offered;
 	int asks;
 };
 
@@ -331,8 +331,14 @@ static void change(struct flow *f, int i)
 		unmap(i);
 	} else if (!ask_in(f, i)) {
 		receive(i);
-		assert_true(take(i));
-		use(i);
+		if (f->offered++ % 3) {
+			assert_true(take(i));
+			use(i);
+		} else {
+			mapped_drop(&lib[i]);	/* it will not be used */
+			assert_true(stream_map_cancel(app[i].st));
+			return;
+		}
 	} else {
 		assert_int_equal(said_map.ret, -EAGAIN);
 		f->refused++;
@@ -800,6 +806,31 @@ static void scribbled(unsigned int seed)
 	all_gone();
 }
 
+static void an_unsound_map_is_logged(void **state)
+{
+	static char text[4096];
+	int log = memfd_create("log", MFD_CLOEXEC), was = dup(2);
+
+	remote_pair();
+	map(0);
+	both_ways();
+	lib[0].end.f->rs.rx_cons += 1 << 30;
+	dup2(log, 2);
+	log_init(LOG_WARNING, 1);
+	unmap(0);
+	log_init(0, 1);
+	dup2(was, 2);
+	assert_true(pread(log, text, sizeof(text) - 1, 0) > 0);
+	assert_non_null(strstr(text, "left its queue pair unsound: reset"));
+	close(log);
+	close(was);
+	expect_end(&app[0], -ECONNRESET);
+	expect_end(&app[1], -ECONNRESET);
+	close_app(0);
+	close_app(1);
+	all_gone();
+}
+
 static void a_scribbled_map(void **state)
 {
 	for (unsigned int seed = 1; seed < 9; seed++) {
@@ -848,7 +879,7 @@ int main(void)
 		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(closed_while_mapped),
 		M(closed_with_octets_unread), M(the_peer_closes), M(half_closed_by_the_peer), M(half_closed_by_the_library), M(done_while_mapped),
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
-		M(a_scribbled_map), M(a_map_with_some_wrong),
+		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
