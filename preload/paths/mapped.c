@@ -640,8 +640,8 @@ static short mapped_wait_events(struct iw_stream *s, short events)
 {
 	short known = s->known;
 
-	if ((events & (POLLOUT | POLLWRNORM)) && !(known & POLLOUT))
-		events = (short)((events & ~(POLLOUT | POLLWRNORM)) | POLLIN);
+	if ((events & (POLLOUT | POLLWRNORM | POLLWRBAND)) && !(known & POLLOUT))
+		events = (short)((events & ~(POLLOUT | POLLWRNORM | POLLWRBAND)) | POLLIN);
 	return known & IW_KNOWN_MORE ? events | POLLOUT : events;
 }
 
