@@ -14,6 +14,7 @@
 #include "init.h"
 #include "lib.h"
 #include "lock.h"
+#include "map.h"
 #include "path.h"
 #include "proc.h"
 #include "ready.h"
@@ -204,6 +205,8 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 			iw_reg_nest(epfd, op, fd, ev);
 		return ret;
 	}
+	if (t.s && op == EPOLL_CTL_ADD && atomic_load(&t.s->mapped) && !iw_set_serves(epfd))
+		iw_map_give(fd, t.s);
 	ret = t.c ? ctl_candidate(t.c, epfd, op, fd, ev) : ctl_stream(epfd, op, fd, ev);
 	iw_turn_end();
 	return ret;
@@ -568,7 +571,7 @@ static int with_known(struct iw_look *l, const struct wait *w, uint32_t seq)
 	struct wait more = *w;
 	long n;
 
-	if (!known && room)
+	if (!known && (room || !iw_look_wants(l)))
 		return 0;
 	more.ev += known;
 	more.n -= known;

@@ -81,7 +81,7 @@ static uint32_t marked(uint32_t i)
 
 /* ---- one registration ---- */
 
-static short known(struct iw_reg *r)
+static short bits_of(struct iw_reg *r)
 {
 	struct iw_stream *s = r->s;
 
@@ -109,7 +109,7 @@ static bool edge(struct iw_reg *r, short bits)
 /* Is there something to report? */
 static bool wants(struct iw_reg *r)
 {
-	short bits = r->spent ? 0 : known(r);
+	short bits = r->spent ? 0 : bits_of(r);
 
 	return bits && (!(r->events & EPOLLET) || edge(r, bits));
 }
@@ -130,17 +130,22 @@ static bool take_edge(struct iw_reg *r, short bits)
 	return in || out;
 }
 
-/* Reported by this look; of several threads one reports what is reported once. */
-static bool report(struct iw_reg *r, struct iw_look *l, struct epoll_event *ev)
+static bool was_told(struct iw_reg *r, const struct iw_look *l)
 {
-	short bits = r->spent ? 0 : known(r);
+	return r->look >> 32 == l->nr;
+}
+
+/* Reported by this look; of several threads one reports what is reported once. */
+static bool report(struct iw_reg *r, struct iw_look *l, struct epoll_event *ev, uint32_t place)
+{
+	short bits = r->spent ? 0 : bits_of(r);
 
 	if (!bits || ((r->events & EPOLLET) && !take_edge(r, bits)))
 		return false;
 	if ((r->events & EPOLLONESHOT) && atomic_exchange(&r->spent, true))
 		return false;
 	*ev = (struct epoll_event){ .events = (uint16_t)bits, .data.u64 = r->data };
-	r->look = l->nr;
+	r->look = (uint64_t)l->nr << 32 | place;
 	if (!(r->events & (EPOLLET | EPOLLONESHOT)))
 		l->level = r;
 	return true;
@@ -241,6 +246,7 @@ void iw_look_begin(struct iw_look *l, int epfd)
 	l->epfd = epfd;
 	l->set = iw_set_of(epfd);
 	l->nr = atomic_fetch_add(&looks, 1) + 1;
+	l->ev = NULL;
 	l->level = NULL;
 }
 
@@ -262,7 +268,7 @@ bool iw_look_any(void)
 /* What is level-triggered stays marked until a look finds nothing. */
 static bool look_at(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 {
-	bool found = r->look != l->nr && report(r, l, ev);
+	bool found = !was_told(r, l) && report(r, l, ev, (uint32_t)(ev - l->ev));
 
 	if (found && !(r->events & (EPOLLET | EPOLLONESHOT)))
 		return true;
@@ -274,12 +280,29 @@ static bool look_at(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 	return found;
 }
 
+static bool any_wants(uint32_t set)
+{
+	for (uint32_t i = marked(0); i != UINT32_MAX; i = marked(i + 1)) {
+		struct iw_reg *r = iw_reg_at(i);
+
+		if (r->set == set && iw_reg_is_mapped(r) && wants(r))
+			return true;
+	}
+	return false;
+}
+
+bool iw_look_wants(const struct iw_look *l)
+{
+	return any_wants(l->set);
+}
+
 /* From behind the last one that was reported, so that all have their turn. */
 int iw_look_known(struct iw_look *l, struct epoll_event *ev, int max)
 {
 	uint32_t begin = atomic_load(&turn), i = begin;
 	int n = 0;
 
+	l->ev = ev;
 	for (bool again = begin; n < max; i++) {
 		struct iw_reg *r;
 
@@ -313,16 +336,17 @@ static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 	struct iw_stream *s = r->s;
 	short what;
 
-	if (r == IW_REG_KICK || !iw_reg_is_mapped(r) || !is_ours(r, ev->events))
+	if (r == &iw_reg_kicker || !iw_reg_is_mapped(r) || !is_ours(r, ev->events))
 		return false;
 	what = iw_path(s)->step(s, r->fd);
 	if (what)
 		came(s, r->fd, what, r);
-	if (r->look == l->nr) {		/* was reported a moment ago, with what has come now */
+	if (was_told(r, l)) {		/* a moment ago: it is one event */
 		take_edge(r, 0);
+		l->ev[(uint32_t)r->look].events |= (uint16_t)bits_of(r);
 		return false;
 	}
-	if (report(r, l, ev)) {
+	if (report(r, l, ev, 0)) {
 		if (!(r->events & (EPOLLET | EPOLLONESHOT)))
 			mark(iw_reg_index(r));
 		return true;
@@ -376,17 +400,6 @@ void iw_ready_sets(void)
 		if (atomic_load(&sets[r->set % SETS].watched) && iw_reg_is_mapped(r) && wants(r))
 			iw_reg_kick(r->epfd);
 	}
-}
-
-static bool any_wants(uint32_t set)
-{
-	for (uint32_t i = marked(0); i != UINT32_MAX; i = marked(i + 1)) {
-		struct iw_reg *r = iw_reg_at(i);
-
-		if (r->set == set && iw_reg_is_mapped(r) && wants(r))
-			return true;
-	}
-	return false;
 }
 
 /* Whatever the mapped sockets in it have is taken, so that the kernel says of it what the program would see. */

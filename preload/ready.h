@@ -44,6 +44,7 @@ struct iw_look {
 	int epfd;
 	uint32_t set;
 	uint32_t nr;		/* no other has it */
+	struct epoll_event *ev;	/* what it knew without the kernel */
 	struct iw_reg *level;	/* it has reported this one, which is level-triggered */
 };
 
@@ -53,6 +54,7 @@ void iw_look_sleeps(const struct iw_look *l);
 void iw_look_woke(const struct iw_look *l);
 /* What is known without the kernel, at most max events; may there be some? */
 bool iw_look_any(void);
+bool iw_look_wants(const struct iw_look *l);
 int iw_look_known(struct iw_look *l, struct epoll_event *ev, int max);
 /* What the kernel said: the events of mapped streams become those of the program, and stand first. Returns how many; *rest: how many follow that
  * are not such. */

@@ -38,6 +38,7 @@ static uint32_t free_list, used;
 static bool overflow;
 _Atomic uint32_t iw_reg_swaps = 1, iw_reg_rooms;
 _Atomic bool iw_reg_mapped, iw_reg_nested;
+struct iw_reg iw_reg_kicker;
 static _Atomic int kicker;		/* always readable, in each set with mapped ones; 0: none yet */
 static uint64_t kicker_ino;
 
@@ -99,7 +100,7 @@ struct iw_reg *iw_reg_of(uint64_t data)
 	struct regs *all = __atomic_load_n(&regs, __ATOMIC_ACQUIRE);
 	struct iw_reg *r = (struct iw_reg *)(uintptr_t)data;
 
-	return r == IW_REG_KICK || (all && r >= all->r && r < all->r + REGS) ? r : NULL;
+	return r == &iw_reg_kicker || (all && r >= all->r && r < all->r + REGS) ? r : NULL;
 }
 
 static void hash_in(struct iw_reg *r)
@@ -203,7 +204,7 @@ static bool kicker_make(void)
 
 static long kicker_ctl(int epfd, int op, uint32_t events)
 {
-	struct epoll_event ev = { .events = events, .data.u64 = (uintptr_t)IW_REG_KICK };
+	struct epoll_event ev = { .events = events, .data.u64 = (uintptr_t)&iw_reg_kicker };
 
 	return IW_SYS(epoll_ctl, epfd, op, atomic_load(&kicker), &ev);
 }
@@ -412,7 +413,7 @@ void iw_reg_forget(int fd)
 /* The word of an epoll set: a serial number, so that a note knows whether it is the same one; above it whether it may have more numbers. */
 #define SERIALS		(1u << 27)
 #define ALIASED		SERIALS
-#define ALONE		(1u << 31)	/* in regs.waited: whoever sleeps in it has said so, or is known to be a stranger */
+#define SERVED		(1u << 31)	/* in regs.waited: who sleeps in it has said so, or is known to be a stranger */
 
 static uint32_t set_word(uint32_t aliased)
 {
@@ -437,7 +438,7 @@ void iw_set_waited(int epfd, uint32_t set)
 {
 	struct regs *all = __atomic_load_n(&regs, __ATOMIC_ACQUIRE);
 
-	if (all && set && (atomic_load_explicit(&all->waited[epfd], memory_order_relaxed) & ~ALONE) != set)
+	if (all && set && (atomic_load_explicit(&all->waited[epfd], memory_order_relaxed) & ~SERVED) != set)
 		atomic_store_explicit(&all->waited[epfd], set, memory_order_relaxed);
 }
 
@@ -705,17 +706,34 @@ static bool look_up(struct iw_reg *r)
 	return found;
 }
 
+/* Whoever waits for this set can be told of what is ready. */
+static bool serves(int epfd)
+{
+	uint32_t set = iw_set_of(epfd);
+
+	if (!set || (iw_word_val(iw_word(epfd)) & ALIASED) || !regs_map() || !kicker_make() || !kicker_add(epfd))
+		return false;
+	if (atomic_load(&regs->waited[epfd]) != (set | SERVED) && !iw_quiet(epfd, NULL))
+		iw_ready_strangers(set);
+	return true;
+}
+
+bool iw_set_serves(int epfd)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	bool does = serves(epfd);
+
+	iw_unlock(&iw_tab_lock, sigs);
+	return does;
+}
+
 static bool may_map(struct iw_reg *r)
 {
-	uint32_t w = iw_word(r->epfd);
-
-	if (r->raw || (r->parked && !r->fired) || r->epfd < 0 || (iw_word_val(w) & ALIASED) || !iw_set_of(r->epfd))
+	if (r->raw || (r->parked && !r->fired) || r->epfd < 0 || !serves(r->epfd))
 		return false;
-	if ((atomic_load(&regs->waited[r->epfd]) & ~ALONE) != iw_set_of(r->epfd) || !kicker_make() || !kicker_add(r->epfd))
+	if ((atomic_load(&regs->waited[r->epfd]) & ~SERVED) != iw_set_of(r->epfd))
 		return false;
-	if (!(atomic_load(&regs->waited[r->epfd]) & ALONE) && !iw_quiet(r->epfd, NULL))
-		iw_ready_strangers(iw_set_of(r->epfd));
-	atomic_fetch_or(&regs->waited[r->epfd], ALONE);
+	atomic_fetch_or(&regs->waited[r->epfd], SERVED);
 	if (!(r->events & EPOLLONESHOT))
 		return true;
 	r->moving = true;

@@ -64,24 +64,24 @@ struct iw_reg {
 	_Atomic uint32_t set;		/* iw_set_of() */
 	_Atomic uint32_t asked;		/* events that the kernel has */
 	_Atomic uint32_t seen_in, seen_out;	/* came and room of the stream, when it was reported last */
-	_Atomic uint32_t look;		/* in which it was reported last */
+	_Atomic uint64_t look;		/* in which it was reported last: its number, above the place of the event */
 	_Atomic bool spent;		/* ONESHOT, and was reported */
 };
 
 extern _Atomic uint32_t iw_reg_swaps;	/* becomes more with each iw_reg_attach() */
 extern _Atomic uint32_t iw_reg_rooms;	/* registrations with room */
+extern struct iw_reg iw_reg_kicker;
 extern _Atomic bool iw_reg_mapped;	/* some registration is, or was, that of a mapped stream */
 extern _Atomic bool iw_reg_nested;	/* some is, or was, that of a set in a set */
 
 #define IW_REG_MANY	UINT32_MAX	/* iw_stream.reg: the lock is needed to find them */
-#define IW_REG_KICK	((struct iw_reg *)&iw_reg_mapped)
 
 static inline bool iw_reg_is_mapped(const struct iw_reg *r)
 {
 	return atomic_load(&r->at) != atomic_load(&r->fd);
 }
 
-/* What the kernel's data of a mapped one stand for, IW_REG_KICK for iw_reg_kick(), or NULL: the data are a program's. No lock. */
+/* What the kernel's data of a mapped one stand for, &iw_reg_kicker for iw_reg_kick(), or NULL: the data are a program's. No lock. */
 struct iw_reg *iw_reg_of(uint64_t data);
 struct iw_reg *iw_reg_at(uint32_t index);
 uint32_t iw_reg_index(const struct iw_reg *r);
@@ -93,6 +93,8 @@ void iw_reg_kick(int epfd);		/* some wait for the set returns. No lock */
 void iw_reg_unkick(int epfd);		/* none does for that */
 /* The set, whatever its number; 0: none that we know. */
 uint32_t iw_set_of(int epfd);
+/* May a mapped stream be added to it? Takes the lock. */
+bool iw_set_serves(int epfd);
 /* Somebody waits for it by calls that we see. */
 void iw_set_waited(int epfd, uint32_t set);
 

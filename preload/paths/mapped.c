@@ -657,7 +657,7 @@ static short mapped_wait_events(struct iw_stream *s, short events)
 	/* ends come as octets, too */
 	events |= POLLIN;
 	if (!(known & POLLOUT))
-		events &= ~(POLLOUT | POLLWRNORM);
+		events &= ~(POLLOUT | POLLWRNORM | POLLWRBAND);
 	return known & IW_KNOWN_MORE ? events | POLLOUT : events;
 }
 
