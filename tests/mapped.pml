@@ -452,7 +452,7 @@ init {
 		single = true; plainPeer = true; mortalL = true;
 		if :: direct = true :: skip fi;
 #else
-		if :: single = true :: skip fi;
+		if :: skip :: single = true fi;
 		if
 		:: answers = true
 		:: wish = true; maxForks = 0
