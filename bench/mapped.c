@@ -4,7 +4,8 @@
  * daemons are left out:
  *	mapped serve ADDRESS PORT
  *	mapped plain|end rr|tx ADDRESS PORT OCTETS SECONDS
- * rr prints microseconds per request and answer of OCTETS each; tx Gbit/s of writes of OCTETS, until the receiver has said that it has all.
+ *	mapped loop OCTETS SECONDS
+ * loop prints nanoseconds of processor time of one end for OCTETS sent and as many received, between two ends without TCP; rr prints microseconds per request and answer of OCTETS each; tx Gbit/s of writes of OCTETS, until the receiver has said that it has all.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -176,6 +177,48 @@ static void finish(struct conn *c)
 	close(c->fd);
 }
 
+/* What either end of a request and answer takes by itself. */
+static void loop(uint32_t n, double seconds)
+{
+	struct conn c[2] = { 0 };
+	struct timespec t;
+	uint64_t turns = 0;
+	double end;
+
+	end_start(&c[0], true);
+	end_start(&c[1], false);
+	end = now() + seconds;
+	for (; ++turns % 64 || now() < end; ) {
+		struct iw_end *from = &c[turns & 1].e, *to = &c[!(turns & 1)].e;
+		const struct iovec v = { .iov_base = buf, .iov_len = n };
+
+		for (size_t put = 0, got = 0, len, room; got < n; ) {
+			const uint8_t *out;
+			uint8_t *in;
+
+			put += iw_end_put(from, &v, 1, put, n - put);
+			while ((out = iw_end_out(from, &len))) {
+				in = iw_end_in(to, &room);
+				len = len < room ? len : room;
+				memcpy(in, out, len);
+				iw_end_out_done(from, len);
+				iw_end_in_done(to, len);
+			}
+			got += iw_end_get(to, &v, 1, 0, n, false, 0);
+			iw_end_pump(to);
+			while ((out = iw_end_out(to, &len))) {
+				in = iw_end_in(from, &room);
+				memcpy(in, out, len);
+				iw_end_out_done(to, len);
+				iw_end_in_done(from, len);
+			}
+		}
+	}
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	printf("%.0f\n", ((double)t.tv_sec + (double)t.tv_nsec * 1e-9) / (double)turns * 1e9);
+	exit(0);
+}
+
 static int tcp(const char *host, const char *port, struct sockaddr_in *a)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
@@ -241,8 +284,10 @@ int main(int argc, char **argv)
 
 	if (argc == 4 && !strcmp(argv[1], "serve"))
 		serve(argv[2], argv[3]);
+	if (argc == 4 && !strcmp(argv[1], "loop"))
+		loop((uint32_t)atoi(argv[2]), atof(argv[3]));
 	if (argc != 7)
-		errx(2, "usage: mapped serve ADDRESS PORT | mapped plain|end rr|tx ADDRESS PORT OCTETS SECONDS");
+		errx(2, "usage: mapped serve ADDRESS PORT | mapped loop OCTETS SECONDS | mapped plain|end rr|tx ADDRESS PORT OCTETS SECONDS");
 	snprintf(ask.how, sizeof(ask.how), "%s", argv[1]);
 	snprintf(ask.mode, sizeof(ask.mode), "%s", argv[2]);
 	ask.size = (uint32_t)atoi(argv[5]);

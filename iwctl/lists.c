@@ -147,7 +147,7 @@ static const struct listing lists[] = {
 	{ "streams", iwctl_connections, NULL, NULL, {
 		{ ">PID", number, "pid" }, { "PROGRAM", text, "program" }, { ">FD", descriptor, "fd" }, { "LOCAL", text, "local" },
 		{ "SIDE", text, "side" }, { "PEER", text, "peer" }, { "TRANSPORT", verdict, "transport" }, { "STATE", text, "state" },
-		{ ">IDLE", duration, "idle_ms" }, { ">BYTES", octets, "bytes" }, { ">SENDS", count, "sends" }, { ">WRITES", count, "writes" },
+		{ "PATH", text, "path" }, { ">IDLE", duration, "idle_ms" }, { ">BYTES", octets, "bytes" }, { ">SENDS", count, "sends" }, { ">WRITES", count, "writes" },
 		{ ">IMMEDIATES", count, "immediates" }, { ">READS", count, "reads" }, { ">FPDUS", count, "fpdus" }, { "ID", text, "id" },
 		{ "REASON", reason, "reason" } } },
 	{ "peers", NULL, "Peers", NULL, {

@@ -292,7 +292,8 @@ void iw_end_in_eof(struct iw_end *e)
 {
 	e->s->peer_eof = 1;
 	iw_qp_rx_eof(&e->s->qp, &qp_ops, e, e->s->rx_len - e->s->rx_off);
-	lost(e, ECONNRESET);
+	if (e->s->qp.state == IW_QP_RTS && !e->f->rs.done && !e->f->aborted)
+		iw_end_lost(e, ECONNRESET);
 }
 
 void iw_end_lost(struct iw_end *e, int err)

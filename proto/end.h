@@ -45,7 +45,7 @@ int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len);
  * the state is SHUT or DEAD.
  */
 size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len);
-bool iw_end_room(const struct iw_end *e);		/* iw_end_put() of any length would take something */
+bool iw_end_room(const struct iw_end *e);		/* iw_end_put() of any length would take something, or find that there is no room any more */
 unsigned int iw_end_blocked(const struct iw_end *e);	/* without room, what it waits for: IW_END_IN, IW_END_OUT or both; else 0 */
 void iw_end_fin(struct iw_end *e);			/* our half ends; the next iw_end_pump() says so */
 void iw_end_abort(struct iw_end *e, int err);		/* the application resets the stream: err (positive) is told to the peer, at iw_end_pump() */

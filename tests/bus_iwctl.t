@@ -53,7 +53,7 @@ ok $? "and one to a program without the library works"
 waits() { [ "$(stream_count 1 "r['pid'] == $c2 and r['reason'] == 'unanswered'")" = 1 ]; }
 until_true 10 waits
 has "streams --json, iwarp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'iwarp'])" | keys)" \
-	"id age_ms idle_ms tx_bytes rx_bytes $conn $counts $past since_upgrade_ms upgraded_at_tx upgraded_at_rx attempts"
+	"id age_ms idle_ms tx_bytes rx_bytes $conn $counts $past since_upgrade_ms upgraded_at_tx upgraded_at_rx attempts path"
 has "streams --json, tcp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'tcp'])" | keys)" "id $conn $past"
 is "$(host_ctl 1 -j streams | json "[(r['pid'], r['peer']) for r in d if r['transport'] == 'iwarp']")" "[($c1, '10.77.0.2:7001')]" "pid and peer are right"
 # of the stream: what was on its way at the switch counts at one end and one way only

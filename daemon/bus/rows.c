@@ -111,7 +111,7 @@ static void put_program(struct bus_out *o, const char *key, const char *program)
 	put(o, key, "s", s);
 }
 
-static const char *state_name(const struct stream_info *i)
+static const char *state_name(enum stream_state s)
 {
 	static const char *const names[] = {
 		[STREAM_GRANTED] = "granted", [STREAM_STARTING] = "starting",
@@ -119,9 +119,7 @@ static const char *state_name(const struct stream_info *i)
 		[STREAM_CLOSING] = "closing", [STREAM_DEAD] = "dead",
 	};
 
-	if (i->mapped)
-		return "mapped";
-	return (unsigned int)i->state < sizeof(names) / sizeof(*names) && names[i->state] ? names[i->state] : "unknown";
+	return (unsigned int)s < sizeof(names) / sizeof(*names) && names[s] ? names[s] : "unknown";
 }
 
 static const char *transport_name(const struct stream_info *i)
@@ -208,7 +206,8 @@ static void put_stream(struct bus_out *o, const struct stream_info *i, const str
 
 	put_id(o, i->id);
 	put(o, "transport", "s", transport_name(i));
-	put(o, "state", "s", state_name(i));
+	put(o, "state", "s", state_name(i->state));
+	put(o, "path", "s", i->mapped ? "mapped" : "carrier");
 	put(o, "side", "s", i->client ? "client" : "server");
 	put(o, "pid", "u", (uint32_t)i->pid);
 	put(o, "uid", "u", i->uid);

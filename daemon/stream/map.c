@@ -45,6 +45,7 @@ struct stream_map {
 	struct timer tick;
 	struct area *area;		/* the map, from OFFERED on */
 	uint64_t tx_pos, rx_pos;	/* of the ring stream then */
+	uint64_t seen, seen_ms;		/* octets, when somebody looked last; when they had changed */
 	void (*done)(void *arg, int ret, const struct stream_mapping *m);
 	void *arg;
 };
@@ -422,7 +423,7 @@ int stream_unmap(struct stream *st)
 
 void map_info(const struct stream *st, struct stream_info *i)
 {
-	const struct stream_map *m = st->map;
+	struct stream_map *m = st->map;
 	struct iw_map_priv at;
 
 	if (!map_taken(st))
@@ -431,6 +432,10 @@ void map_info(const struct stream *st, struct stream_info *i)
 	i->mapped = true;
 	i->tx_bytes += at.f->rs.tx_pos - m->tx_pos;
 	i->rx_bytes += at.f->rs.rx_pos - m->rx_pos;
+	if (i->tx_bytes + i->rx_bytes != m->seen)
+		m->seen_ms = engine_now_ms();
+	m->seen = i->tx_bytes + i->rx_bytes;
+	i->active_ms = m->seen_ms;
 	soft_stat_of(&at.s->qp.stat, &i->stat);
 }
 

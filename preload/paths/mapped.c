@@ -44,7 +44,7 @@ struct call {
 static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
 	struct msghdr h = { .msg_iov = io->v, .msg_iovlen = io->n };
-	int err = io->vec ? iw_iov_check(&h) : iw_buf_check(io->one.iov_base, io->one.iov_len);
+	int err = !io->vec ? iw_buf_check(io->one.iov_base, io->one.iov_len) : io->n > UIO_MAXIOV ? -EINVAL : iw_iov_check(&h);
 
 	if (iw_unlikely(err)) {
 		iw_fail(-err);
@@ -194,6 +194,17 @@ static long take(struct iw_stream *s, size_t *most)
 	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, *most, MSG_DONTWAIT, NULL, NULL);
 	came(s, n);
 	return n;
+}
+
+/* All that there is, so that the kernel says when there is more. */
+static void take_all(struct iw_stream *s)
+{
+	size_t most;
+	long n;
+
+	do
+		n = take(s, &most);
+	while (n > 0 && (size_t)n == most);
 }
 
 /* false: nothing now. */
@@ -593,6 +604,12 @@ static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
 
 /* ---- what it holds, and its ends ---- */
 
+/* There is an end that TCP would tell of, whatever is unread: the carrier does. */
+static bool ends(struct iw_stream *s)
+{
+	return iw_unlikely((iw_end_state(&s->view) & ENDED) || s->view.f->rs.rx_fin);
+}
+
 static short mapped_bits(struct iw_stream *s, int fd, short events)
 {
 	struct call c = { .s = s, .fd = fd };
@@ -600,10 +617,9 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 
 	if (!enter(&c))
 		return iw_path(s)->bits(s, fd, events);
-	if (!iw_end_unread(&s->view))
-		fill(s);
+	take_all(s);
 	iw_map_flush(s);
-	if (rx_over(s)) {
+	if (ends(s)) {
 		leave(&c);
 		give(&c);
 		return iw_path(s)->bits(s, fd, events);
@@ -613,22 +629,17 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 	return bits & events;
 }
 
-/* All that TCP has: who is told of an edge is not told again. */
 static short mapped_step(struct iw_stream *s, int fd)
 {
 	struct call c = { .s = s, .fd = fd };
-	size_t most;
 	short what;
 	bool over;
-	long n;
 
 	if (!enter(&c))
 		return 0;
-	do
-		n = take(s, &most);
-	while (n > 0 && (size_t)n == most);
+	take_all(s);
 	iw_map_flush(s);
-	over = rx_over(s);
+	over = ends(s);
 	news(s, &what);
 	iw_map_unlock(s, &c.st);
 	if (over)
@@ -640,8 +651,10 @@ static short mapped_wait_events(struct iw_stream *s, short events)
 {
 	short known = s->known;
 
-	if ((events & (POLLOUT | POLLWRNORM | POLLWRBAND)) && !(known & POLLOUT))
-		events = (short)((events & ~(POLLOUT | POLLWRNORM | POLLWRBAND)) | POLLIN);
+	/* ends come as octets, too */
+	events |= POLLIN;
+	if (!(known & POLLOUT))
+		events &= ~(POLLOUT | POLLWRNORM | POLLWRBAND);
 	return known & IW_KNOWN_MORE ? events | POLLOUT : events;
 }
 

@@ -7,8 +7,8 @@ import struct
 import sys
 
 import ctl
-from ctl import (ABANDON, ACK, BACK, CLOSED, GETSOCKOPT, HELLO, OPEN, OPT, PLAIN, SETSOCKOPT, SO_NETNS_COOKIE, STREAM, SWITCH, SWITCHED, SYNC, TCP, ident, name_of,
-                 u64)
+from ctl import (ABANDON, ACK, BACK, CLOSED, GETSOCKOPT, HELLO, MAP, MAPPED, OPEN, OPT, PLAIN, SETSOCKOPT, SO_NETNS_COOKIE, STREAM, SWITCH, SWITCHED, SYNC, TCP,
+                 UNMAP, ident, name_of, u64)
 from peer import ok
 
 RUNDIR, VICTIM = sys.argv[1], int(sys.argv[2], 16)
@@ -31,12 +31,12 @@ for end in (0, 1, 7):
     for kind in (GETSOCKOPT, SETSOCKOPT):
         e = option(kind, end)
         ok(e is None or e == 107, f"L6: {'GETSOCKOPT' if kind == GETSOCKOPT else 'SETSOCKOPT'} of somebody else's stream, end {end}: ENOTCONN", e)
-for kind, name in ((SWITCHED, "SWITCHED"), (ABANDON, "ABANDON"), (CLOSED, "CLOSED"), (BACK, "BACK")):
+for kind, name in ((SWITCHED, "SWITCHED"), (ABANDON, "ABANDON"), (CLOSED, "CLOSED"), (BACK, "BACK"), (MAP, "MAP"), (UNMAP, "UNMAP")):
     c = Client()
     c.put(kind, ident(VICTIM))
     c.put(SYNC, b"")
     got = [c.get()]
-    while got[-1] and got[-1][0] == TCP:
+    while got[-1] and got[-1][0] in (TCP, MAPPED):
         got.append(c.get())
     ok(all(r and (r[0] == ACK or struct.unpack("=i", r[1][:4])[0] == 1) and not r[2] for r in got), f"L6: {name} of somebody else's stream", got)
 

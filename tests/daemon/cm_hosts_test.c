@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Proposals between two hosts, which are namespaces with a daemon each: who asks whom, what comes of the answers, and of daemons that end. */
 #include "cm_util.h"
+#include "map_util.h"
 
 #define CID	0x700000011ull
 #define SID	0x800000012ull
@@ -338,26 +339,32 @@ static bool shows(int h, const char *what)
 	return !system(cmd);
 }
 
-/* From octet to octet plain, relayed and over iWARP. */
-static void upgraded(void **state)
+static void over_iwarp(struct answer *a, struct answer *b)
 {
-	struct answer a, b;
 	int n = 0;
 
-	if (geteuid())
-		skip();
 	propose(0);
 	propose(1);
 	go(0);
 	go(1);
-	a = switch_to(1);
-	both_ways(c, a.fds[0]);
-	b = switch_to(0);
+	*a = switch_to(1);
+	both_ways(c, a->fds[0]);
+	*b = switch_to(0);
 	for (uint64_t until = now_ms() + 20000; n < 2; n = shows(0, "running") + shows(1, "running")) {
 		for (int i = 0; i < 100; i++)
-			both_ways(b.fds[0], a.fds[0]);
+			both_ways(b->fds[0], a->fds[0]);
 		assert_true(now_ms() < until);
 	}
+}
+
+/* From octet to octet plain, relayed and over iWARP. */
+static void upgraded(void **state)
+{
+	struct answer a, b;
+
+	if (geteuid())
+		skip();
+	over_iwarp(&a, &b);
 	assert_int_equal(lib_back(at(0), b.m.stream_id), -1);
 	for (int i = 0; i < 100; i++)
 		both_ways(b.fds[0], a.fds[0]);
@@ -380,6 +387,207 @@ static struct iw_page *page_of(const struct answer *a)
 
 	assert_ptr_not_equal(p, MAP_FAILED);
 	return p;
+}
+
+/* ---- the queue pair mapped ---- */
+
+/* 0; 1 not now. */
+static int ask_map(struct lib *l, uint64_t id, struct mapped *m)
+{
+	struct iw_ctl_mapped r;
+	int fds[2];
+
+	lib_id(l, IW_CTL_MAP, id, -1);
+	lib_reply(l, l->seq, &r, IW_CTL_MAPPED, fds);
+	assert_int_equal(r.stream_id, id);
+	if (!r.result)
+		mapped_get(m, fds[0], fds[1], r.size);
+	return r.result;
+}
+
+static void get_map(struct lib *l, const struct answer *a, struct mapped *m)
+{
+	for (uint64_t until = now_ms() + 20000; ask_map(l, a->m.stream_id, m); sched_yield())
+		assert_true(now_ms() < until);
+	assert_true(daemon_holds(m->tcp));
+}
+
+static bool take_map(const struct answer *a)
+{
+	struct iw_page *page = page_of(a);
+	uint32_t offered = IW_HAND_OFFERED;
+	bool taken = atomic_compare_exchange_strong(&page->end[0].hand, &offered, IW_HAND_TAKEN);
+
+	munmap(page, IW_PAGE_SIZE);
+	return taken;
+}
+
+static void unmap(struct lib *l, const struct answer *a, struct mapped *m)
+{
+	struct iw_ctl_ack k;
+	int none[2];
+
+	mapped_end(m);
+	lib_id(l, IW_CTL_UNMAP, a->m.stream_id, -1);
+	lib_reply(l, l->seq, &k, IW_CTL_ACK, none);
+	assert_int_equal(k.result, 0);
+	assert_int_equal(k.id, a->m.stream_id);
+}
+
+/* The mapped end and the one at fd. */
+static void mapped_both_ways(struct mapped *m, int fd)
+{
+	char b[4];
+	ssize_t n;
+
+	assert_int_equal(mapped_send(m, "ping", 4), 4);
+	expect(fd, "ping");
+	assert_int_equal(send(fd, "pong", 4, 0), 4);
+	for (uint64_t until = now_ms() + 20000; (n = mapped_recv(m, b, sizeof(b))) < 0; sched_yield())
+		assert_true(errno == EAGAIN && now_ms() < until);
+	assert_int_equal(n, 4);
+	assert_memory_equal(b, "pong", 4);
+}
+
+static bool shows_path(int h, const char *what)
+{
+	const char *build = getenv("IW_BUILD");
+	char cmd[400];
+
+	at(h);
+	snprintf(cmd, sizeof(cmd), "%s/iwctl --run-dir %s --json streams | tr -d ' \n' | grep -q '\"path\":\"%s\"'", build ? build : "build/plain",
+		 d.dir, what);
+	return !system(cmd);
+}
+
+static void close_both(struct answer *a, struct answer *b)
+{
+	close(b->fds[0]);
+	expect(a->fds[0], "");
+	close(a->fds[0]);
+	close(a->fds[1]);
+	close(b->fds[1]);
+}
+
+static void mapped(void **state)
+{
+	struct answer a, b;
+	struct mapped m;
+
+	if (geteuid())
+		skip();
+	over_iwarp(&a, &b);
+	for (int i = 0; i < 3; i++) {
+		get_map(at(0), &b, &m);
+		assert_true(take_map(&b));
+		mapped_begin(&m);
+		lib_switched(at(0), b.m.stream_id, b.fds[0]);
+		mapped_both_ways(&m, a.fds[0]);
+		assert_true(shows_path(0, "mapped"));
+		assert_true(shows_path(1, "carrier"));
+		unmap(at(0), &b, &m);
+		assert_true(shows_path(0, "carrier"));
+		both_ways(b.fds[0], a.fds[0]);
+	}
+	close_both(&a, &b);
+}
+
+/* What another process says of that stream: nothing comes of it. */
+static void stranger_says(uint64_t id)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct lib l = lib_new();
+		struct iw_ctl_ack k;
+		struct mapped m;
+		int none[2], refused = ask_map(&l, id, &m);
+
+		lib_id(&l, IW_CTL_ABANDON, id, -1);
+		lib_id(&l, IW_CTL_UNMAP, id, -1);
+		lib_reply(&l, l.seq, &k, IW_CTL_ACK, none);
+		_exit(refused ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void mapped_by_whom(void **state)
+{
+	struct answer a, b;
+	struct mapped m;
+
+	if (geteuid())
+		skip();
+	over_iwarp(&a, &b);
+	at(0);
+	assert_int_equal(ask_map(at(0), b.m.stream_id + 1, &m), 1);
+	stranger_says(b.m.stream_id);
+	both_ways(b.fds[0], a.fds[0]);
+	get_map(at(0), &b, &m);
+	stranger_says(b.m.stream_id);
+	assert_true(take_map(&b));
+	mapped_begin(&m);
+	stranger_says(b.m.stream_id);
+	lib_switched(at(0), b.m.stream_id, b.fds[0]);
+	stranger_says(b.m.stream_id);
+	mapped_both_ways(&m, a.fds[0]);
+	unmap(at(0), &b, &m);
+	close_both(&a, &b);
+}
+
+static void map_abandoned(void **state)
+{
+	struct answer a, b;
+	struct mapped m;
+
+	if (geteuid())
+		skip();
+	over_iwarp(&a, &b);
+	get_map(at(0), &b, &m);
+	mapped_drop(&m);
+	lib_id(at(0), IW_CTL_ABANDON, b.m.stream_id, -1);
+	lib_sync(at(0));
+	assert_false(take_map(&b));
+	both_ways(b.fds[0], a.fds[0]);
+	close_both(&a, &b);
+}
+
+/* The client is gone before it could say what it has taken, or taken nothing. */
+static void map_and_gone(bool taken)
+{
+	struct answer a, b;
+	struct mapped m;
+
+	if (geteuid())
+		skip();
+	over_iwarp(&a, &b);
+	get_map(at(0), &b, &m);
+	if (taken)
+		assert_true(take_map(&b));
+	else
+		mapped_drop(&m);
+	lib_free(at(0));
+	hosts[0].lib = lib_new();
+	if (taken) {
+		mapped_begin(&m);
+		mapped_both_ways(&m, a.fds[0]);
+		mapped_drop(&m);
+	} else {
+		both_ways(b.fds[0], a.fds[0]);
+	}
+	close_both(&a, &b);
+}
+
+static void map_taken_and_gone(void **state)
+{
+	map_and_gone(true);
+}
+
+static void map_not_taken_and_gone(void **state)
+{
+	map_and_gone(false);
 }
 
 /* The other end does not come: the socket goes back, and its daemon knows. */
@@ -476,7 +684,7 @@ static void no_daemon_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(matched), T(server_proposes_first), T(both_at_once), T(other_end), T(plain_told), T(closed_before), T(ends_do_not_agree), T(upgraded), T(alone),
+		T(matched), T(server_proposes_first), T(both_at_once), T(other_end), T(plain_told), T(closed_before), T(ends_do_not_agree), T(upgraded), T(mapped), T(mapped_by_whom), T(map_abandoned), T(map_taken_and_gone), T(map_not_taken_and_gone), T(alone),
 		T(other_daemon_again), T(no_daemon_there),
 	};
 

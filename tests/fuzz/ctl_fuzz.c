@@ -302,7 +302,7 @@ static void step(struct input *in, uint8_t op)
 		by_id(in, l, in8(in) & 1 ? IW_CTL_SWITCHED : IW_CTL_ABANDON);
 		break;
 	case 10:
-		by_id(in, l, in8(in) & 1 ? IW_CTL_CLOSED : IW_CTL_BACK);
+		by_id(in, l, (const enum iw_ctl_type[]){ IW_CTL_BACK, IW_CTL_CLOSED, IW_CTL_MAP, IW_CTL_UNMAP }[in8(in) & 3]);
 		break;
 	case 11:
 		fd_message(l, IW_CTL_OPEN, z.carrier[in8(in) % STREAMS]);

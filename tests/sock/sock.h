@@ -242,12 +242,38 @@ static inline int t_domain(int fd)
 	return v;
 }
 
+static inline void t_warm_octet(int fd, bool out)
+{
+	char c = 'w';
+	ssize_t n;
+
+	while ((n = out ? send(fd, &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) : recv(fd, &c, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+		usleep(200);
+	must(n == 1);
+}
+
+/* So much goes to and fro that both ends are where they would be much later: upgraded, and mapped. */
+static inline void t_warm(int fd)
+{
+	const char *times = getenv("IW_TEST_WARM");
+	bool client = !strcmp(t_role, "CLIENT");
+	int err = errno;
+
+	for (int n = times ? atoi(times) : 0; n; n--) {
+		t_warm_octet(fd, client);
+		t_warm_octet(fd, !client);
+		usleep(client ? 3000 : 0);
+	}
+	errno = err;
+}
+
 /* Every connection begins as the kernel's own. Whether it was upgraded later the runner asks the daemons. */
 static inline void t_begins(int fd)
 {
 	int d = t_domain(fd);
 
 	must(d == AF_INET || d == AF_INET6);
+	t_warm(fd);
 }
 
 static inline socklen_t t_salen(const struct sockaddr_storage *ss)

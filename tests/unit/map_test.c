@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The map of a stream handed over at random moments, both ways, while octets, FINs and aborts are under way; and maps whose owner has written
+ * anything into them: refused, or a state that goes on within its own memory. IW_SEED, IW_RUNS.
+ */
+#include <sys/mman.h>
+
+#include "end_pair.h"
+
+static uint64_t first_seed, runs;
+
+/* Whoever takes over has only what was handed to him. */
+static void forget(const struct iw_map_priv *at, const struct iw_rs_param *p)
+{
+	memset(at->s->rx, 0xdd, sizeof(at->s->rx));
+	memset(at->s->txbuf, 0xdd, sizeof(at->s->txbuf));
+	memset(at->rq, 0xdd, (size_t)p->bufs * p->buf_size);
+	memset(at->rd, 0xdd, p->rd_len);
+	memset(at->rx_ring, 0xdd, p->rx_len);
+}
+
+static void take(struct side *s)
+{
+	struct iw_map_priv at;
+
+	iw_map_at(s->v.map, &s->v.p.f->p, &at);
+	forget(&at, &s->v.p.f->p);
+	side_map(s);
+	forget(&s->v.p, &s->v.p.f->p);
+}
+
+static void give(struct side *s)
+{
+	check(s->m, !iw_map_import(s->v.map, &s->v.p));
+	s->mapped = false;
+}
+
+static unsigned int hands;
+
+static void maybe_hand(struct side *s)
+{
+	if (!s->mapped && !iw_map_ready(&s->v.p))
+		return;
+	hands++;
+	if (s->mapped)
+		give(s);
+	else
+		take(s);
+}
+
+static void traffic(struct pair *m, unsigned int n)
+{
+	while (n--) {
+		struct side *s = &m->s[below(m, 2)];
+
+		act(s);
+		if (!below(m, 20))
+			maybe_hand(s);
+		if (below(m, 300))
+			continue;
+		finish_writing(m);
+		m->s[0].limit = m->s[1].limit = UINT64_MAX / 2;
+	}
+}
+
+static void test_handover(void **state)
+{
+	for (uint64_t i = 0; i < runs; i++) {
+		struct pair *m = pair_new(first_seed + i, NULL);
+		int first = (int)below(m, 2);
+
+		traffic(m, 100 + below(m, 1500));
+		finish_writing(m);
+		do_fin(&m->s[first]);
+		for (unsigned int n = below(m, 300); n--; ) {
+			act(&m->s[below(m, 2)]);
+			if (!below(m, 20))
+				maybe_hand(&m->s[below(m, 2)]);
+		}
+		do_fin(&m->s[!first]);
+		settled(m);
+		for (int k = 0; k < 2; k++) {
+			if (m->s[k].mapped)
+				give(&m->s[k]);
+			check(m, m->s[k].fin_seen && m->s[k].v.p.f->rs.done && m->s[k].v.p.f->ev_done);
+		}
+		pair_free(m);
+	}
+	assert_true(hands > runs);
+}
+
+/* What ended while it was mapped is handed back as it ended. */
+static void test_ends(void **state)
+{
+	for (uint64_t i = 0; i < runs; i++) {
+		struct pair *m = pair_new(first_seed + i, NULL);
+		struct side *s = &m->s[below(m, 2)];
+		unsigned int how = below(m, 3);
+		int err = ECONNRESET;
+
+		traffic(m, below(m, 300));
+		finish_writing(m);
+		if (!s->mapped && !iw_map_ready(&s->v.p)) {
+			pair_free(m);
+			continue;
+		}
+		if (!s->mapped)
+			take(s);
+		if (how == 0) {
+			iw_end_abort(&s->e, ECONNRESET);
+			iw_end_pump(&s->e);
+		} else if (how == 1) {
+			iw_end_lost(&s->e, err = ETIMEDOUT);
+		} else {
+			iw_end_in_eof(&s->e);
+		}
+		give(s);
+		check(m, s->v.p.f->aborted == !how && s->v.p.f->reset_err == (how ? err : 0));
+		check(m, !iw_map_ready(&s->v.p));
+		if (!how) {
+			settle(m);
+			check(m, side_f(s->peer)->rs.dead && side_f(s->peer)->rs.err == ECONNRESET);
+		}
+		pair_free(m);
+	}
+}
+
+/* ---- a map that somebody has written to ---- */
+
+static uint32_t value(struct pair *m, uint32_t was)
+{
+	static const uint32_t some[] = { 0, 1, 2, 255, 256, 257, 0xffff, 0x10000, 1u << 20, (1u << 20) + 1, 0x7fffffff, 0x80000000, UINT32_MAX };
+
+	switch (below(m, 4)) {
+	case 0:
+		return some[below(m, sizeof(some) / sizeof(some[0]))];
+	case 1:
+		return was + below(m, 9) - 4;
+	case 2:
+		return was ^ 1u << below(m, 32);
+	default:
+		return below(m, UINT32_MAX);
+	}
+}
+
+static unsigned int refused, gone_on;
+
+/* Whoever imports it goes on for a while, with whatever it says. */
+static void import_spoiled(struct side *s)
+{
+	struct pair *m = s->m;
+
+	if (iw_map_import(s->v.map, &s->v.p)) {
+		refused++;
+		return;
+	}
+	gone_on++;
+	s->mapped = false;
+	m->spoiled = true;
+	s->produced = s->v.p.f->rs.tx_pos;
+	for (unsigned int i = 0; i < 60; i++)
+		act(&m->s[below(m, 2)]);
+}
+
+static struct pair *under_way(uint64_t seed, struct side **s)
+{
+	struct pair *m = pair_new(seed, NULL);
+	bool mapped = false;
+
+	*s = &m->s[below(m, 2)];
+	for (unsigned int n = 50 + below(m, 500); n-- || !mapped; ) {
+		act(&m->s[below(m, 2)]);
+		mapped = (*s)->mapped;
+		if (!mapped && (iw_map_ready(&(*s)->v.p) || !below(m, 1000))) {
+			if (!iw_map_ready(&(*s)->v.p))
+				finish_writing(m);
+			m->s[0].limit = m->s[1].limit = UINT64_MAX / 2;
+			if (iw_map_ready(&(*s)->v.p))
+				side_map(*s);
+		}
+	}
+	return m;
+}
+
+static uint32_t *word(struct pair *m, void *p, size_t len)
+{
+	return (uint32_t *)p + below(m, (uint32_t)(len / 4));
+}
+
+/* Of the state, of an entry of one of the queues that is in use, or of octets under way. */
+static uint32_t *some_word(struct side *s)
+{
+	struct iw_soft *soft = s->e.s;
+	struct iw_qp *qp = &soft->qp;
+	struct pair *m = s->m;
+
+	switch (below(m, 5)) {
+	case 0:
+		return word(m, s->e.f, sizeof(*s->e.f));
+	case 1:
+		return word(m, soft, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq));
+	case 2:
+		return word(m, &qp->rq[(qp->rq_tail + below(m, qp->rq_head - qp->rq_tail + 1)) % IW_QP_RQ], sizeof(qp->rq[0]));
+	case 3:
+		return word(m, &qp->sq[(qp->sq_tail + below(m, qp->sq_head - qp->sq_tail + 1)) % IW_QP_SQ], sizeof(qp->sq[0]));
+	default:
+		return below(m, 2) ? word(m, soft->rx, soft->rx_len + 4) : word(m, soft->txbuf[0], soft->tx[0].len + 4);
+	}
+}
+
+static void test_anything(void **state)
+{
+	for (uint64_t i = 0; i < 10 * runs; i++) {
+		struct side *s;
+		struct pair *m = under_way(first_seed + i, &s);
+
+		for (unsigned int n = 1 + below(m, 3); n--; ) {
+			uint32_t *w = some_word(s);
+
+			*w = value(m, *w);
+		}
+		import_spoiled(s);
+		pair_free(m);
+	}
+}
+
+/* Every word of the state that holds no queue's entries, with several values each. */
+static void test_every_word(void **state)
+{
+	static const size_t soft_words = (offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq)) / 4, f_words = sizeof(struct iw_remote) / 4;
+	struct side *s;
+	struct pair *m = under_way(first_seed, &s);
+	const struct pair was = *m;
+	const struct iw_map_priv *p = &s->v.p;
+	struct iw_remote *f = malloc(sizeof(*f));
+	struct iw_soft *soft = malloc(offsetof(struct iw_soft, rx));
+	struct side *peer = s->peer;
+	/* the other end's, since it goes on too */
+	struct iw_remote *pf = malloc(sizeof(*pf));
+	struct iw_soft *ps = malloc(sizeof(*ps));
+
+	memcpy(f, p->f, sizeof(*f));
+	memcpy(soft, p->s, offsetof(struct iw_soft, rx));
+	memcpy(pf, side_f(peer), sizeof(*pf));
+	memcpy(ps, side_soft(peer), sizeof(*ps));
+	for (size_t i = 0; i < 2 * (f_words + soft_words); i++) {
+		size_t k = i / 2;
+		uint32_t *w = k < f_words ? (uint32_t *)s->e.f + k : (uint32_t *)s->e.s + (k - f_words), old = *w;
+		uint64_t rng = m->rng;
+
+		*w = value(m, old);
+		import_spoiled(s);
+		*w = old;
+		*m = was;
+		m->rng = rng;
+		memcpy(p->f, f, sizeof(*f));
+		memcpy(p->s, soft, offsetof(struct iw_soft, rx));
+		memcpy(side_f(peer), pf, sizeof(*pf));
+		memcpy(side_soft(peer), ps, sizeof(*ps));
+	}
+	printf("# %u refused, %u went on\n", refused, gone_on);
+	free(f);
+	free(soft);
+	free(pf);
+	free(ps);
+	pair_free(m);
+}
+
+/* ---- what is ready, and what it takes ---- */
+
+static void test_ready(void **state)
+{
+	const struct priv_param pp[2] = { priv_default(), priv_default() };
+	struct pair *m = pair_new(first_seed, pp);
+	struct side *s = &m->s[0];
+
+	assert_true(iw_map_ready(&s->v.p));
+	while (do_write(s, 100000))
+		;
+	assert_false(iw_map_ready(&s->v.p));	/* octets in the transmit ring */
+	m->s[0].limit = m->s[0].produced;
+	m->s[1].limit = m->s[1].produced;
+	settle(m);
+	assert_true(iw_map_ready(&s->v.p));
+	do_fin(s);
+	assert_false(iw_map_ready(&s->v.p));
+	do_pump(s);
+	do_take(s, WIRE);
+	do_receive(s->peer, WIRE);
+	assert_false(iw_map_ready(&s->peer->v.p));
+	pair_free(m);
+}
+
+/* A quiet stream's map takes few pages, and one of another version, or cut short, is refused. */
+static void test_open(void **state)
+{
+	const struct priv_param pp[2] = { priv_default(), priv_default() };
+	struct pair *m = pair_new(first_seed, pp);
+	struct priv *v = &m->s[0].v;
+	uint64_t len = iw_map_size(&v->p.f->p);
+	struct iw_map *map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned char *in = malloc(len / IW_MAP_PAGE);
+	unsigned int n = 0;
+	struct iw_end e;
+
+	assert_true(map != MAP_FAILED && len % IW_MAP_PAGE == 0);
+	iw_map_export(map, &v->p);
+	assert_int_equal(mincore(map, len, in), 0);
+	for (size_t i = 0; i < len / IW_MAP_PAGE; i++)
+		n += in[i] & 1;
+	printf("# %u pages of %llu\n", n, (unsigned long long)len / IW_MAP_PAGE);
+	assert_true(n <= 12);
+	assert_int_equal(iw_end_open(&e, map, len), 0);
+	assert_int_equal(iw_end_open(&e, map, len - 1), -EPROTO);
+	assert_int_equal(iw_end_open(&e, map, IW_MAP_PAGE), -EPROTO);
+	map->version++;
+	assert_int_equal(iw_end_open(&e, map, len), -EPROTO);
+	munmap(map, len);
+	free(in);
+	pair_free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_ready),
+		cmocka_unit_test(test_handover),
+		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_anything),
+		cmocka_unit_test(test_every_word),
+	};
+	const char *seed = getenv("IW_SEED"), *n = getenv("IW_RUNS");
+
+	first_seed = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 100000;
+	runs = n ? strtoull(n, NULL, 0) : 100;
+	printf("# map_test: IW_SEED=%llu IW_RUNS=%llu\n", (unsigned long long)first_seed, (unsigned long long)runs);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
