@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A queue pair mapped into an application (docs/mapped.md): whose it is, and what is known of it after a death. One end: an application of two
+ * threads, or of one that does everything; its agent, the daemon; T as two queues towards a peer that numbers what it sends, gives a credit for
+ * each octet and expects numbers; the carrier C as two queues. A unit of T is a head or a tail (the octet) of an FPDU, or FIN; towards us an
+ * octet, a credit or FIN. The kernel counts what T took and gave.
+ *
+ * Covered: MAP with everything that may become of its messages, a second MAP; steps of two threads under the lock, asleep in poll; UNMAP at a fork, at
+ * a close and because the agent wants it, while the other thread sleeps or stands before its lock; death of the process between any two steps, of
+ * which the pidfd tells later than C does; death of the daemon, with T, C and the map kept for the next one or with nothing kept; a control
+ * connection that is dropped at any step, after which UNMAP comes by another one, before what was said on the first or after it.
+ * Left to others: who wakes whom within a process: tests/mapwake.pml. What is in a frame, and what an unsound map does: tests of proto. The agent's own
+ * steps are one each here: its state is private and dies with it. The other end is any peer, since T is all that it shows.
+ *
+ * The graph of states has no cycle, and every end in which something has not ended is an error. The cut is in the sizes: two octets out, one in, one
+ * unit in T, one in C, and of what can go wrong one kind in a run. No rule counts anything but units of T, of which one is under way at a time.
+ * FAULT_*: ways to get it wrong, each of which must be found.
+ */
+#if defined(FAULT_READ_AFTER) || defined(FAULT_WRITE_AFTER) || defined(FAULT_COUNTERS) || defined(FAULT_FRAGMENT) || defined(FAULT_TORN) || \
+    defined(FAULT_HANGUP)
+#define FINE		/* the steps under the lock one by one, and the death of an application of one thread among them */
+#endif
+#define ROOM 1		/* units that T holds each way */
+#define N 2		/* octets that the application sends, and then it closes */
+
+mtype = { H, B, E };			/* head and tail of an FPDU; FIN */
+mtype = { D, K, F };			/* octet, credit, FIN of the peer */
+mtype = { READ, WRITE, FORK };
+mtype = { MAP, SWITCHED, ABANDON, MAPPED, NO, ACK };
+mtype = { OFFERED, TAKEN, VOID };
+mtype = { PUMP, OFFER, AWAY, OVER };
+mtype = { AGENT, LIBRARY };
+
+chan tout = [ROOM] of { mtype, byte };	/* kind and number of the unit */
+chan tin = [ROOM] of { mtype, byte };
+byte kSent, kRead;			/* the kernel's counts */
+chan cout = [1] of { byte };
+chan cin = [1] of { byte };
+bool cFin, reset, over;			/* over: both directions of T have ended properly */
+chan toD = [2] of { mtype };
+chan toL = [2] of { mtype };
+bool unmapSaid, unmapDone;		/* UNMAP, by whatever connection there is; its ACK */
+bool ctlGone, noD;			/* noD: a daemon has died */
+bool deadL, pidDead;			/* its files are closed; its pidfd tells */
+byte gen;				/* of the daemon */
+
+bool tL, tToL, tD = true;		/* who holds T; everybody with SO_LINGER { 1, 0 } */
+bool cL = true, cD = true;
+
+typedef Known {
+	byte framed, took;		/* units: framed, taken by T as far as is noted */
+	byte credit;
+	byte rd, rx, got;		/* units read from T; octets among them; octets the application, or C, got of them */
+	bool fin, peerFin;
+	bool direct			/* the tail of the last frame lies in the caller's memory alone */
+}
+Known M;				/* the map */
+Known P;				/* the agent's own */
+mtype inK;				/* the map's read area: what the kernel put there last */
+bool busy;				/* the map is being changed */
+mtype hand = VOID, owner = AGENT;	/* whose: owner means something while hand says TAKEN */
+bool want;				/* the agent wants it back */
+byte inside;				/* nobody is told: threads of the library at a step on T or the map */
+
+/* How a run goes */
+bool single;		/* one thread does everything */
+bool answers;		/* the peer sends its octet after it got one */
+bool direct;		/* octets are sent from the caller's memory */
+bool plainPeer;		/* sends no octet */
+bool slow, wish, mortalL, mortalD, kept;
+byte maxTries = 1, maxForks = 1;
+
+/* the application */
+bool mapped, lock, gate, slot[2], waits[2], readsEnd, writesEnd, unreadThen;
+byte nR, nW, accepted, tries, forks, left = 2;
+bool pardoned;		/* a reset may be seen */
+
+#define unread(S) (S.rx > S.got)
+#define blocked(S) (S.framed > S.took)
+
+inline copy(to, from) {
+	to.framed = from.framed; to.took = from.took; to.credit = from.credit; to.rd = from.rd; to.rx = from.rx; to.got = from.got;
+	to.fin = from.fin; to.peerFin = from.peerFin; to.direct = from.direct
+}
+inline forget(S) { S.framed = 0; S.took = 0; S.credit = 0; S.rd = 0; S.rx = 0; S.got = 0; S.fin = false; S.peerFin = false; S.direct = false }
+inline tDrop() { if :: !tL && !tToL && !tD && !over -> reset = true :: else fi }
+inline give(S) {	/* by the kernel */
+	if
+	:: S.fin && S.took + 1 == S.framed -> tout!E,S.took+1
+	:: else -> if :: S.took % 2 -> tout!B,S.took+1 :: else -> tout!H,S.took+1 fi
+	fi;
+	kSent++
+}
+inline parse(S, k) { if :: k == D -> S.rx++ :: k == K -> S.credit++ :: k == F -> S.peerFin = true fi }
+inline dropControl() {
+	ctlGone = true; tToL = false;
+	do :: nempty(toL) -> toL?_ :: empty(toL) -> break od;
+	tDrop()
+}
+#define tell(what) if :: !ctlGone -> toD!what :: else fi
+#define unheard (ctlGone && empty(toL))
+
+/* ---- the library ---- */
+
+#ifdef FINE
+#define ONE
+#else
+#define ONE atomic
+#endif
+
+#ifdef FAULT_NO_LOCK
+#define free true
+#else
+#define free !lock
+#endif
+#ifdef FAULT_KICK
+#define mayKick skip
+#else
+#define mayKick waits[1 - me] = false	/* another thread waits for what this one found in T */
+#endif
+#ifdef FAULT_READER
+#define nobodyReads !word	/* a reader asleep in recv(T) has a word of its own */
+bool word;
+#else
+#define nobodyReads true
+#endif
+
+inline enter() { inside++; assert(inside == 1 && hand == TAKEN && owner == LIBRARY) }
+#define leave() inside--
+
+/* recv(T) without waiting, under the lock */
+inline taking() {
+#ifdef FAULT_READ_AFTER
+	atomic { nempty(tin) -> tin?k,n; kRead++; assert(n == kRead); inK = 0 };
+	n = n; inK = k;		/* from a buffer of the process */
+#else
+	atomic { nempty(tin) -> tin?k,n; kRead++; assert(n == kRead); inK = k };
+#endif
+	atomic { busy = true; M.rd++; assert(n == M.rd) };
+	atomic { parse(M, k); busy = false; inK = 0; k = 0; n = 0; mayKick }
+}
+inline sending() {	/* all that is framed, as far as T takes it */
+	do
+	:: atomic { blocked(M) && nfull(tout) -> give(M) };
+		M.took++
+	:: atomic { !blocked(M) || full(tout) -> M.direct = false; break }	/* the rest is copied into the map before the lock is let go */
+	od
+}
+inline frame() {
+#ifdef FAULT_WRITE_AFTER
+	atomic { nfull(tout) -> tout!H,M.took+1; kSent++ };
+	atomic { nW++; M.took++; M.framed = M.framed + 2; M.credit--; M.direct = direct }
+#else
+	atomic { busy = true; M.framed = M.framed + 2; nW++ };
+	atomic { M.credit--; M.direct = direct; busy = false }
+#endif
+}
+
+inline mapping() {
+	tell(MAP);
+	if
+	:: atomic { toL?MAPPED -> tToL = false; tL = true };
+		if
+#ifdef FAULT_CAS
+		:: hand == OFFERED -> hand = TAKEN;
+#else
+		:: atomic { hand == OFFERED -> hand = TAKEN };
+#endif
+#ifdef FAULT_OWNER_LATER
+			owner = LIBRARY;
+#endif
+			mapped = true;
+			atomic { tell(SWITCHED) };
+			if
+			:: toL?ACK
+			:: unheard
+			:: atomic { slow -> dropControl() }
+			fi
+		:: atomic { hand != OFFERED || slow -> tL = false; tDrop(); tell(ABANDON) }
+		fi
+	:: toL?NO
+	:: unheard
+	:: atomic { slow -> dropControl() }
+	fi
+}
+
+/* Behind the gate. For a close nobody waits for the answer. */
+inline release() {
+	atomic { !lock && nobodyReads -> lock = true; unreadThen = unread(M) || M.peerFin };
+#ifdef FAULT_WAKE
+	mapped = false;
+#else
+	atomic { mapped = false; waits[1 - me] = false };
+#endif
+	owner = AGENT;
+	atomic { tL = false; tDrop() };
+	lock = false
+}
+inline unmapping() {
+	release();
+	atomic { unmapDone = false; unmapSaid = true };
+	if
+	:: unmapDone -> assert(!single || !unreadThen || nempty(cin) || cFin || reset); unreadThen = false
+	:: noD -> unreadThen = false
+	:: atomic { slow && !unmapDone -> unreadThen = false; if :: !ctlGone -> dropControl() :: else fi }
+	fi
+}
+
+#define mayRead (!readsEnd && (!single || !answers || nW > nR || writesEnd || nW == N))
+#define mayWrite (!writesEnd && nW < N)
+
+proctype Thread(bit me)
+{
+	mtype call, k;
+	byte n;
+
+	{
+again:	do
+	:: atomic { !gate && me != single && mayWrite -> call = WRITE; slot[me] = true }; break
+	:: atomic { !gate && me == 0 && mayRead -> call = READ; slot[me] = true }; break
+	:: atomic { !gate && me != single && forks < maxForks && mapped -> call = FORK; slot[me] = true; forks++ }; break
+	:: (me == 0 && readsEnd && (!single || !mayWrite)) || (me == 1 && (single || !mayWrite)) -> goto done
+	od;
+	/* it is time for something else first */
+	if
+	:: atomic { !gate && mapped && (call == FORK || want) -> gate = true };
+		unmapping();
+		atomic { gate = false; if :: call == FORK -> slot[me] = false; call = 0; goto again :: else fi }
+	:: atomic { !gate && !mapped && call != FORK && tries < maxTries && !ctlGone && !slot[1 - me] && !reset -> gate = true; tries++ };
+		mapping();
+		gate = false
+	:: !gate && call != FORK
+	:: atomic { gate -> slot[me] = false; call = 0; goto again }
+	:: atomic { !gate && !mapped && call == FORK -> slot[me] = false; call = 0; goto again }
+	fi;
+look:	ONE {
+	atomic { free && !gate -> if :: mapped -> lock = true; enter() :: !mapped -> goto carrier fi };
+	if
+	:: atomic { call == READ && unread(M) -> M.got++; nR++; leave(); lock = false }; goto out
+	:: atomic { call == READ && !unread(M) && M.peerFin -> readsEnd = true; leave(); lock = false }; goto out
+	:: atomic { reset && (call == WRITE || (!unread(M) && !M.peerFin)) -> assert(pardoned); readsEnd = true; writesEnd = true; leave(); lock = false }; goto out
+	:: call == WRITE && !reset && M.credit && !blocked(M) -> frame(); goto rest
+	:: call == READ && !reset && !unread(M) && !M.peerFin && nempty(tin) -> taking(); atomic { leave(); lock = false }; goto look
+	:: call == WRITE && !reset && !M.credit && !blocked(M) && nempty(tin) -> taking(); atomic { leave(); lock = false }; goto look
+	:: atomic { !reset && empty(tin) && ((call == READ && !unread(M) && !M.peerFin) || (call == WRITE && !M.credit && !blocked(M))) ->
+		waits[me] = true; leave(); lock = false }; goto asleep
+	fi };
+	/* a send that has framed its octet ends when T has taken it all, or somebody else has it */
+rest:	ONE {
+	sending();
+	if
+	:: atomic { !blocked(M) || reset -> if :: reset -> writesEnd = true :: else -> accepted = nW fi; leave(); lock = false }; goto out
+	:: atomic { blocked(M) && !reset -> waits[me] = true; leave(); lock = false }
+	fi };
+	atomic { nfull(tout) || reset || !waits[me] -> waits[me] = false };
+	atomic { free && !gate -> if :: mapped -> lock = true; enter(); goto rest :: else -> accepted = nW fi };
+	goto out;
+asleep:
+#ifdef FAULT_READER
+	if
+	:: atomic { call == READ -> word = true }; (nempty(tin) || reset); word = false; goto look
+	:: call == WRITE
+	fi;
+#endif
+	atomic { nempty(tin) || reset || !waits[me] -> waits[me] = false };
+	goto look;
+carrier:
+	if
+	:: atomic { call == READ && nempty(cin) -> cin?n; nR++; assert(n == nR); n = 0 }
+	:: atomic { call == READ && empty(cin) && cFin -> readsEnd = true }
+	:: atomic { call == READ && empty(cin) && !cFin && !cD -> assert(reset || pardoned); readsEnd = true; writesEnd = true }
+	:: atomic { call == WRITE && !cD -> assert(reset || pardoned); writesEnd = true }
+	:: atomic { call == WRITE && cD && nfull(cout) -> nW++; accepted = nW; cout!nW }
+	fi;
+out:	atomic { slot[me] = false; call = 0; goto again };
+done:	atomic { left-- };
+	if
+	:: atomic { left == 0 -> gate = true };
+		if
+		:: mapped -> release()
+		:: !mapped
+		fi;
+		cL = false
+	:: left
+	fi
+	} unless { deadL }
+}
+
+/* ---- the agent ---- */
+
+#ifdef FAULT_MAP_FRAMED
+#define allSent true
+#else
+#define allSent !blocked(P)		/* T has taken what is framed: nobody in the library waits for room yet */
+#endif
+#ifdef FAULT_MAP_WET
+#define dry empty(cout)
+#else
+#define dry (empty(cin) && empty(cout))	/* C is dry both ways; what is parsed and unread goes into the map */
+#endif
+#ifdef FAULT_PUMPS
+#define pumps (d == PUMP || d == OFFER)
+#else
+#define pumps (d == PUMP)
+#endif
+#ifdef FAULT_STOPPED
+#define patient (!want)
+#else
+#define patient true
+#endif
+#ifdef FAULT_ACK
+#define mayAck true
+#else
+#define mayAck ((!unread(P) && empty(tin) && (cFin || !P.peerFin)) || full(cin))	/* what was unread lies in C, its FIN too */
+#endif
+inline taken() { d = AWAY; forget(P) }
+inline kill() { reset = true; cD = false; tD = false; d = OVER }
+inline import() {
+	copy(P, M);
+	want = false; unmapSaid = false; d = PUMP;
+#ifndef FAULT_LATE_VOID
+	hand = VOID;
+#ifndef FAULT_ADOPT
+	forget(M)
+#endif
+#endif
+}
+inline recover() {	/* from a dead owner */
+	copy(P, M);
+	d = PUMP; hand = VOID; unmapSaid = false; want = false;
+#ifndef FAULT_COUNTERS
+	P.took = kSent;
+	if :: kRead > P.rd -> P.rd++; parse(P, inK) :: else fi;
+#endif
+#ifdef FAULT_FRAGMENT
+	if :: P.direct -> P.framed = P.took :: else fi;
+#else
+	if :: P.direct && blocked(P) -> kill() :: else fi;
+#endif
+#ifndef FAULT_TORN
+	if :: busy -> kill() :: else fi;
+#endif
+	busy = false; inK = 0; forget(M)
+}
+
+proctype Daemon(byte mine)
+{
+	mtype d = PUMP;
+	bool noticed, acks;
+	mtype k;
+	byte n;
+
+	{
+	if
+	:: mine == 0
+	:: atomic { mine > 0 -> noticed = true; acks = false;
+		if
+		:: hand == TAKEN -> d = AWAY; unmapSaid = (owner == AGENT)	/* said to nobody, perhaps */
+		:: hand == OFFERED -> hand = VOID; copy(P, M); forget(M)
+#ifdef FAULT_ADOPT
+		:: hand == VOID -> copy(P, M)
+#else
+		:: hand == VOID -> kill()		/* what the other one had of it is gone */
+#endif
+		fi }
+	fi;
+	do
+	:: atomic { toD?MAP ->
+		if
+		:: d == PUMP && dry && allSent && !P.peerFin && cL && !reset && !ctlGone && !acks ->
+			copy(M, P);
+#ifndef FAULT_OWNER_LATER
+			owner = LIBRARY;
+#endif
+			hand = OFFERED; tToL = true; toL!MAPPED; d = OFFER
+		:: if :: !ctlGone -> toL!NO :: else fi
+		fi }
+	:: atomic { toD?SWITCHED -> if :: d == OFFER -> assert(hand == TAKEN); taken() :: else fi; if :: !ctlGone -> toL!ACK :: else fi }
+	:: atomic { toD?ABANDON -> assert(d == OFFER); hand = VOID; d = PUMP; forget(M) }
+	/* the client is gone: what it said has been read, the rest stands in the page */
+#ifdef FAULT_CAS
+	:: ctlGone && !noticed && empty(toD) && d == OFFER && hand == OFFERED -> hand = VOID; d = PUMP; noticed = true
+	:: atomic { ctlGone && !noticed && empty(toD) && !(d == OFFER && hand == OFFERED) -> noticed = true; if :: d == OFFER -> taken() :: else fi }
+#else
+	:: atomic { ctlGone && !noticed && empty(toD) -> noticed = true;
+		if
+		:: d == OFFER && hand == TAKEN -> taken()
+		:: d == OFFER && hand == OFFERED -> hand = VOID; d = PUMP; forget(M)
+		:: else
+		fi }
+#endif
+	/* a hint to look at the map */
+	:: atomic { unmapSaid && d == OFFER && hand == TAKEN -> taken() }
+	:: atomic { unmapSaid && (d == OVER || (d == AWAY && owner == LIBRARY)) -> unmapSaid = false; unmapDone = true }
+	:: atomic { unmapSaid && d == AWAY && owner == AGENT ->
+		assert(M.took == kSent && M.rd == kRead && !busy && !M.direct); import(); acks = true }
+	:: atomic { acks && (mayAck || d == OVER) -> acks = false; unmapDone = true }
+	/* C hangs up */
+	:: atomic { !cL && d == OFFER && hand == TAKEN -> taken() }
+	:: atomic { !cL && d == AWAY && owner == AGENT -> assert(M.took == kSent && M.rd == kRead && !busy && !M.direct); import() }
+#ifdef FAULT_HANGUP
+	:: atomic { !cL && d == AWAY && owner == LIBRARY -> import() }
+#else
+	:: atomic { !cL && d == AWAY && owner == LIBRARY && pidDead -> recover() }
+#endif
+	:: atomic { wish && d == AWAY && !want -> want = true; wish = false }
+#ifdef FAULT_STOPPED
+	:: atomic { want && d == AWAY && owner == LIBRARY -> import() }
+#endif
+	/* the relay */
+	:: atomic { pumps && !reset && blocked(P) && nfull(tout) -> assert(!inside); give(P); P.took++ }
+	:: atomic { pumps && !reset && nempty(cout) && P.credit && !P.fin -> cout?n; P.framed = P.framed + 2; P.credit--; assert(P.framed == 2 * n); n = 0 }
+	:: atomic { pumps && !reset && !unread(P) && !P.peerFin && nempty(tin) -> assert(!inside); tin?k,n; kRead++; P.rd++; assert(n == P.rd); parse(P, k); k = 0; n = 0 }
+	:: atomic { pumps && !reset && P.peerFin && nempty(tin) -> assert(!inside); tin?k,n; kRead++; P.rd++; assert(n == P.rd); parse(P, k); k = 0; n = 0 }
+	:: atomic { pumps && unread(P) && nfull(cin) && cL -> P.got++; cin!P.got }
+	:: atomic { pumps && !unread(P) && P.peerFin && !cFin -> cFin = true }
+	/* the application has closed */
+	:: atomic { d == PUMP && !cL && !reset && (unread(P) || nempty(cin)) -> assert(pardoned); kill() }
+	:: atomic { d == PUMP && !cL && !reset && empty(cout) && !P.fin -> P.fin = true; P.framed++ }
+	:: atomic { d == PUMP && !cL && P.fin && P.peerFin && !blocked(P) -> over = true; tD = false; d = OVER }
+	:: atomic { d == PUMP && reset -> cD = false; tD = false; d = OVER }
+	:: atomic { (left == 0 || deadL) && d == OVER && empty(toD) && !unmapSaid && !acks -> break }
+	od
+	} unless { gen != mine }
+}
+
+proctype Peer()
+{
+	mtype k;
+	byte n, got, sent, octets, owed, granted = 1;
+	bool dSent = plainPeer, fSent, ended;
+
+	do
+	:: atomic { reset -> assert(pardoned); break }
+	:: atomic { !reset && !dSent && !fSent && (!answers || octets > 0 || ended) && nfull(tin) -> sent++; tin!D,sent; dSent = true }
+	:: atomic { !reset && dSent && !fSent && nfull(tin) -> sent++; tin!F,sent; fSent = true }
+	:: atomic { !reset && owed && !ended && nfull(tin) -> owed--; granted++; sent++; tin!K,sent }
+	:: atomic { !reset && nempty(tout) -> tout?k,n; got++; assert(n == got && !ended);
+		if
+		:: k == H -> assert(got % 2 == 1 && (got + 1) / 2 <= granted)
+		:: k == B -> assert(got % 2 == 0); octets++; owed++
+		:: k == E -> assert(got % 2 == 1 && octets >= accepted && !cL); ended = true
+		fi; k = 0; n = 0 }
+	:: ended && fSent -> break
+	od
+}
+
+init {
+	atomic {
+		P.credit = 1;
+#ifdef FINE
+		single = true; plainPeer = true; mortalL = true;
+		if :: direct = true :: skip fi;
+#else
+		if :: skip :: single = true fi;
+		if
+		:: answers = true
+		:: wish = true; maxForks = 0
+		:: maxTries = 2
+#ifndef FEW
+		:: slow = true
+		:: !single; plainPeer = true; mortalL = true
+		:: single; plainPeer = true; mortalD = true
+		:: plainPeer = true; mortalD = true; kept = true
+#endif
+		fi;
+#endif
+		run Thread(0); run Thread(1); run Daemon(0); run Peer()
+	};
+	if
+	:: !mortalL && !mortalD && !slow
+	:: slow
+	:: atomic { slow && !ctlGone -> dropControl() }
+	:: atomic { mortalL -> deadL = true; pardoned = true; tL = false; cL = false; inside = 0; dropControl() };
+		pidDead = true
+	:: atomic { mortalD -> noD = true; ctlGone = true; unmapSaid = false; pardoned = true; gen++;
+		do :: nempty(toD) -> toD?_ :: empty(toD) -> break od;
+		if :: kept :: else -> tD = false; cD = false; tDrop() fi };
+		if
+		:: kept -> run Daemon(1)
+		:: !kept
+		fi
+	fi
+}
