@@ -160,11 +160,14 @@ static void kept(struct timer *t)
 
 static void go_on(struct stream *st)
 {
+	struct stream_remote *r = st->remote;
 	bool rests = map_rests(st);
 
 	forget(st);
-	if (rests && st->remote->ep)
-		endpoint_resume(st->remote->ep);
+	if (rests && r->ep) {
+		iw_rs_ack(&r->f->rs);	/* nobody else will, of what was read meanwhile */
+		endpoint_resume(r->ep);
+	}
 	if (st->d_drop)
 		pump_queue(st);
 	else

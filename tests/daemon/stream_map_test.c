@@ -599,6 +599,49 @@ static void closed_before_it_was_taken(void **state)
 	all_gone();
 }
 
+/* Closed before the library could say that it has taken it. */
+static void taken_and_closed(void **state)
+{
+	remote_pair();
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	assert_true(take(0));
+	mapped_begin(&lib[0]);
+	tell(0, "the last");
+	close_app(0);
+	run_rounds(10);
+	assert_int_equal(ngone, 0);
+	assert_int_equal(stream_mapped(app[0].st), 0);
+	expect(1, "the last");
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+static bool acknowledged(void *arg)
+{
+	const struct iw_page_end *e = &app[1].page->end[0];
+
+	return atomic_load(&e->tx_taken) == *(uint64_t *)arg && atomic_load(&e->tx_acked) == *(uint64_t *)arg;
+}
+
+/* What was read is acknowledged on an idle stream, whoever has read it. */
+static void read_and_idle(void **state)
+{
+	remote_pair();
+	map(0);
+	tell(1, "one");
+	expect(0, "one");
+	unmap(0);
+	run_until(acknowledged, &(uint64_t){ 3 });
+	tell(1, "two");
+	expect(0, "two");
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	assert_true(stream_map_cancel(app[0].st));
+	run_until(acknowledged, &(uint64_t){ 6 });
+}
+
 /* ---- ends ---- */
 
 /* With the map as it is. Its T stays open. */
@@ -876,7 +919,7 @@ int main(void)
 		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
-		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(closed_while_mapped),
+		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),
 		M(closed_with_octets_unread), M(the_peer_closes), M(half_closed_by_the_peer), M(half_closed_by_the_library), M(done_while_mapped),
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
 		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong),
