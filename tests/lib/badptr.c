@@ -312,10 +312,13 @@ static long closed(FILE *f)
 	X(fexecve, "argv", 8, fexecve(fd, P, environ)) X(execl, "path", 1, execl(P, "x", NULL)) X(execlp, "file", 1, execlp(P, "x", NULL)) \
 	X(execle, "path", 1, execle(P, "x", NULL, environ)) \
 	X(system, "command", 1, system(P)) X(popen, "command", 1, closed(popen(P, "r"))) X(popen, "mode", 2, closed(popen("true", P))) \
-	X(fclose, "file", 216, fclose(P))
+	X(fclose, "file", 216, fclose(P)) X(fdopen, "mode", 2, fdopen(fd, P) ? 0 : -1) \
+	X(sigaction, "act", 152, sigaction(SIGUSR2, P, NULL)) X(sigaction, "old", 152, sigaction(SIGUSR2, NULL, P)) \
+	X(__sigaction, "act", 152, AS(__sigaction, sigaction)(SIGUSR2, P, NULL))
 
-static const char *const none[] = { "_Exit", "_Fork", "__close", "__dup2", "__socket", "__vfork", "_exit", "clone", "close", "close_range", "closefrom",
-	"dup", "dup2", "dup3", "epoll_create", "epoll_create1", "fork", "shutdown", "sockatmark", "socket", "unshare", "vfork" };
+static const char *const none[] = { "_Exit", "_Fork", "__close", "__dup2", "__socket", "__sysv_signal", "__vfork", "_exit", "bsd_signal", "clone", "close", "close_range", "closefrom",
+	"dup", "dup2", "dup3", "epoll_create", "epoll_create1", "fork", "shutdown", "siginterrupt", "signal", "sigset", "sockatmark", "socket", "ssignal",
+	"sysv_signal", "unshare", "vfork" };
 
 static const struct { const char *name, *which; size_t size; } cases[] = {
 #define X(name, which, size, expr) { #name, which, size },
