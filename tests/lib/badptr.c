@@ -404,7 +404,7 @@ static int to(const struct sockaddr_in *a, bool raw)
 
 static void greet(int s)
 {
-	if (syscall(SYS_sendto, s, "abcdefgh", 8, MSG_NOSIGNAL, NULL, 0) != 8)
+	if (send(s, "abcdefgh", 8, MSG_NOSIGNAL) != 8)
 		must(-1, "send");
 }
 
@@ -461,7 +461,7 @@ static int far(void)
 			must(-1, "ping");
 		once_more("was upgraded");
 	}
-	if (syscall(SYS_sendto, s, "g", 1, MSG_NOSIGNAL, NULL, 0) != 1)
+	if (send(s, "g", 1, MSG_NOSIGNAL) != 1)
 		must(-1, "send");
 	return s;
 }
@@ -471,7 +471,7 @@ static void arrived(int s)
 	struct pollfd p = { .fd = s, .events = POLLIN };
 	struct timespec t = { 60, 0 };
 
-	if (syscall(SYS_ppoll, &p, 1, &t, NULL, 8) != 1)
+	if (ppoll(&p, 1, &t, NULL) != 1)
 		must(-1, "poll");
 }
 
@@ -582,7 +582,7 @@ static void one(size_t kind, size_t value, size_t i)
 	r = call(i);
 	err = errno;
 	alarm(0);
-	if (syscall(SYS_ioctl, fd, FIONREAD, &left) < 0)
+	if (ioctl(fd, FIONREAD, &left) < 0)
 		left = -1;
 	if (!strcmp(cases[i].which, "SO_RCVBUF") && kind != A_FILE)
 		left = -2;
