@@ -302,7 +302,7 @@ static uint32_t cut(const struct iw_qp *qp, uint32_t n, uint32_t hdr_len)
 		return n;
 	if (qp->param.mulpdu < IW_MULPDU_MAX)
 		return max;
-	parts = (n + max - 1) / max;
+	parts = n / max + !!(n % max);
 	n = (n / parts + 7) & ~3u;
 	return n < max ? n : max;
 }

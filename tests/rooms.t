@@ -67,12 +67,16 @@ def includes(table, texts):
 
 
 def links(table, objs, pics):
-    """[(FILE, SYMBOL, text)] of linked symbols against the table. The library links its own copies (pics) and nothing else of ours."""
+    """[(FILE, SYMBOL, text)] of linked symbols against the table. The library links its own copies (pics), of what it may use and of what that uses."""
     wrong = []
     home = {s: name for name, (defined, _) in objs.items() for s in defined if s != "main"}
     own = {s: name for name, (defined, _) in pics.items() for s in defined}
+    needed = todo = {name for name in pics if table.may("preload", name)}
+    while todo:
+        todo = {own[s] for name in todo for s in pics[name][1] if table.room(name) != "preload" and s in own} - needed
+        needed = needed | todo
     for name in pics:
-        if not table.may("preload", name):
+        if name not in needed:
             wrong.append((name, "libiwsock.so", "is linked into the library"))
     for name, (_, wanted) in sorted(objs.items()) + sorted(pics.items()):
         where = own if name in pics and table.room(name) == "preload" else home
@@ -148,7 +152,7 @@ def self_test(table, texts, objs, pics):
         used = symbol_of("daemon/base/")
         fake = compiled(f"void {used}(void);\nvoid x(void) {{ {used}(); }}\n", tmp)
         noticed(f"preload/x.c links {used}", "preload/x.c", used, pics={**pics, "preload/x.c": fake})
-        noticed("proto/qp.c in the library", "proto/qp.c", "libiwsock.so", pics={**pics, "proto/qp.c": (set(), set())})
+        noticed("proto/session.c in the library", "proto/session.c", "libiwsock.so", pics={**pics, "proto/session.c": (set(), set())})
     spare = rooms.Table(table.path)
     spare.exceptions = table.exceptions | {("proto/mpa.c", "daemon/base/log.h")}
     ok("noticed: an exception that nobody needs", [] if judge(spare, texts, objs, pics)[1] else ["it was not"])

@@ -66,7 +66,7 @@ static void want(struct timer *t)
 
 static void want_not(struct stream *st)
 {
-	atomic_fetch_and(&st->page->want, ~IW_WANT_MAP);
+	atomic_fetch_and(&st->page->want, ~(IW_WANT_MAP | IW_WANT_UNMAP));
 }
 
 void map_start(struct stream *st)
@@ -160,11 +160,14 @@ static void kept(struct timer *t)
 
 static void go_on(struct stream *st)
 {
+	struct stream_remote *r = st->remote;
 	bool rests = map_rests(st);
 
 	forget(st);
-	if (rests && st->remote->ep)
-		endpoint_resume(st->remote->ep);
+	if (rests && r->ep) {
+		iw_rs_ack(&r->f->rs);	/* nobody else will, of what was read meanwhile */
+		endpoint_resume(r->ep);
+	}
 	if (st->d_drop)
 		pump_queue(st);
 	else
@@ -284,12 +287,12 @@ static void rest(struct stream *st)
 		failed(st, ret, false);
 }
 
-/* Nothing is on its way to or from the carrier, and all that came was posted. */
+/* Nothing is on its way to or from the carrier, and all that came was posted; the peer reads nothing that it was offered. */
 static bool dry(const struct stream *st)
 {
 	const struct iw_rs *rs = &st->remote->f->rs;
 
-	return !st->d_tx.busy && !st->d_rx.busy && rs->tx_sent == rs->tx_pos;
+	return !st->d_tx.busy && !st->d_rx.busy && rs->tx_sent == rs->tx_pos && !rs->tx_nsa;
 }
 
 void map_look(struct stream *st)
@@ -303,7 +306,7 @@ void map_look(struct stream *st)
 	events = ret ? 0 : carrier_events(st);
 	if (ret || events & (POLLHUP | POLLRDHUP | POLLERR))
 		failed(st, ret ? ret : -ENOTCONN, false);
-	else if (!st->d_tx.busy && queued(st->d))
+	else if (queued(st->d))
 		failed(st, -EAGAIN, m->stage == MAP_DRIES);
 	else if (m->stage == MAP_DRIES && !events && dry(st))
 		rest(st);
@@ -437,6 +440,12 @@ void map_info(const struct stream *st, struct stream_info *i)
 	m->seen = i->tx_bytes + i->rx_bytes;
 	i->active_ms = m->seen_ms;
 	soft_stat_of(&at.s->qp.stat, &i->stat);
+}
+
+void map_opened(struct stream *st)
+{
+	if (map_taken(st))
+		atomic_fetch_or(&st->page->want, IW_WANT_UNMAP);
 }
 
 void map_over(struct stream *st)

@@ -20,6 +20,7 @@ bool map_rests(const struct stream *st);
 void map_look(struct stream *st);		/* the pump has been at work */
 bool map_offered(const struct stream *st);	/* it is not known yet whether it is taken */
 bool map_taken(const struct stream *st);
+void map_opened(struct stream *st);	/* somebody has the carrier who was not given the map: the library is asked to stop */
 void map_over(struct stream *st);		/* the stream ends: whoever waits hears it */
 void map_info(const struct stream *st, struct stream_info *i);	/* taken: what the library has noted, which nothing may depend on */
 

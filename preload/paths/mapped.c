@@ -5,8 +5,10 @@
  */
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -449,6 +451,7 @@ static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 		}
 		if (err)
 			break;
+		take_all(s);	/* whatever it waited for: the peer may do the same */
 	}
 	return tx_end(&c, err);
 }
@@ -673,21 +676,23 @@ static long mapped_inq(struct iw_stream *s, int fd)
 	return n;
 }
 
+/* What TCP has not got through, or not sent: its own answer, without what frames it. */
 static int mapped_outq(struct iw_stream *s, int fd, bool unsent)
 {
 	struct call c = { .s = s, .fd = fd };
+	uint64_t most;
 	size_t len;
-	int n;
+	int n = 0;
 
 	if (!enter(&c))
 		return iw_path(s)->outq(s, fd, unsent);
-	while (fill(s))
-		;
 	iw_map_flush(s);
 	iw_end_out(&s->view, &len);
-	n = (int)(unsent ? len : iw_end_unacked(&s->view));
+	IW_SYS(ioctl, atomic_load(&s->mapped), unsent ? SIOCOUTQNSD : SIOCOUTQ, &n);
+	most = iw_end_unacked(&s->view);
+	len += (size_t)n;
 	leave(&c);
-	return n;
+	return (int)(len < most ? len : most);
 }
 
 static int mapped_shutdown(struct iw_stream *s, int fd, int how)

@@ -259,7 +259,8 @@ struct flow {
 	uint64_t next[2];
 	unsigned int may;	/* ends that are mapped at all: bits */
 	bool wrong;
-	unsigned int refused;
+	unsigned int refused, offered;
+	int asks;
 };
 
 static void flow_out(struct flow *f, int i)
@@ -303,16 +304,41 @@ static bool flows(void *arg)
 	return flowed(f) || (f->may & 1 && f->in[0] >= f->next[0]) || (f->may & 2 && f->in[1] >= f->next[1]);
 }
 
+/* The other end goes on meanwhile. */
+static bool answered(void *arg)
+{
+	struct flow *f = arg;
+
+	flow_out(f, !f->asks);
+	flow_in(f, !f->asks);
+	return said_map.done;
+}
+
+static int ask_in(struct flow *f, int i)
+{
+	f->asks = i;
+	said_map.done = false;
+	stream_map(app[i].st, on_map, NULL);
+	run_until(answered, f);
+	return said_map.ret;
+}
+
 static void change(struct flow *f, int i)
 {
 	if (!(f->may & 1u << i) || f->in[i] < f->next[i])
 		return;
 	if (lib[i].map) {
 		unmap(i);
-	} else if (!ask(i)) {
+	} else if (!ask_in(f, i)) {
 		receive(i);
-		assert_true(take(i));
-		use(i);
+		if (f->offered++ % 3) {
+			assert_true(take(i));
+			use(i);
+		} else {
+			mapped_drop(&lib[i]);	/* it will not be used */
+			assert_true(stream_map_cancel(app[i].st));
+			return;
+		}
 	} else {
 		assert_int_equal(said_map.ret, -EAGAIN);
 		f->refused++;
@@ -511,6 +537,25 @@ static void one_at_a_time(void **state)
 	both_ways();
 }
 
+/* Whoever opens the carrier does not have the map: the library is asked to give it back. */
+static void opened_by_another(void **state)
+{
+	struct stream_grant g = { 0 };
+
+	remote_pair();
+	assert_int_equal(stream_open(app[0].fd, &g), 0);
+	close(g.segment);
+	assert_int_equal(atomic_load(&app[0].page->want), IW_WANT_MAP);
+	map(0);
+	assert_int_equal(stream_open(app[0].fd, &g), 0);
+	close(g.segment);
+	assert_int_equal(atomic_load(&app[0].page->want), IW_WANT_UNMAP);
+	both_ways();
+	unmap(0);
+	assert_int_equal(atomic_load(&app[0].page->want), 0);
+	both_ways();
+}
+
 /* ---- offered, and not taken ---- */
 
 static void abandoned(void **state)
@@ -552,6 +597,49 @@ static void closed_before_it_was_taken(void **state)
 	expect_end(&app[1], 0);
 	close_app(1);
 	all_gone();
+}
+
+/* Closed before the library could say that it has taken it. */
+static void taken_and_closed(void **state)
+{
+	remote_pair();
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	assert_true(take(0));
+	mapped_begin(&lib[0]);
+	tell(0, "the last");
+	close_app(0);
+	run_rounds(10);
+	assert_int_equal(ngone, 0);
+	assert_int_equal(stream_mapped(app[0].st), 0);
+	expect(1, "the last");
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+static bool acknowledged(void *arg)
+{
+	const struct iw_page_end *e = &app[1].page->end[0];
+
+	return atomic_load(&e->tx_taken) == *(uint64_t *)arg && atomic_load(&e->tx_acked) == *(uint64_t *)arg;
+}
+
+/* What was read is acknowledged on an idle stream, whoever has read it. */
+static void read_and_idle(void **state)
+{
+	remote_pair();
+	map(0);
+	tell(1, "one");
+	expect(0, "one");
+	unmap(0);
+	run_until(acknowledged, &(uint64_t){ 3 });
+	tell(1, "two");
+	expect(0, "two");
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	assert_true(stream_map_cancel(app[0].st));
+	run_until(acknowledged, &(uint64_t){ 6 });
 }
 
 /* ---- ends ---- */
@@ -761,6 +849,31 @@ static void scribbled(unsigned int seed)
 	all_gone();
 }
 
+static void an_unsound_map_is_logged(void **state)
+{
+	static char text[4096];
+	int log = memfd_create("log", MFD_CLOEXEC), was = dup(2);
+
+	remote_pair();
+	map(0);
+	both_ways();
+	lib[0].end.f->rs.rx_cons += 1 << 30;
+	dup2(log, 2);
+	log_init(LOG_WARNING, 1);
+	unmap(0);
+	log_init(0, 1);
+	dup2(was, 2);
+	assert_true(pread(log, text, sizeof(text) - 1, 0) > 0);
+	assert_non_null(strstr(text, "left its queue pair unsound: reset"));
+	close(log);
+	close(was);
+	expect_end(&app[0], -ECONNRESET);
+	expect_end(&app[1], -ECONNRESET);
+	close_app(0);
+	close_app(1);
+	all_gone();
+}
+
 static void a_scribbled_map(void **state)
 {
 	for (unsigned int seed = 1; seed < 9; seed++) {
@@ -806,10 +919,10 @@ int main(void)
 		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
-		M(one_at_a_time), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(closed_while_mapped),
+		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),
 		M(closed_with_octets_unread), M(the_peer_closes), M(half_closed_by_the_peer), M(half_closed_by_the_library), M(done_while_mapped),
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
-		M(a_scribbled_map), M(a_map_with_some_wrong),
+		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

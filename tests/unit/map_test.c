@@ -168,7 +168,7 @@ static struct pair *under_way(uint64_t seed, struct side **s)
 	bool mapped = false;
 
 	*s = &m->s[below(m, 2)];
-	for (unsigned int n = 50 + below(m, 500); n-- || !mapped; ) {
+	for (unsigned int n = 50 + below(m, 500); n || !mapped; n -= !!n) {
 		act(&m->s[below(m, 2)]);
 		mapped = (*s)->mapped;
 		if (!mapped && (iw_map_ready(&(*s)->v.p) || !below(m, 1000))) {
