@@ -462,7 +462,7 @@ static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 	char buf[LARGE];
 	size_t done = 0;
 	struct stat st;
-	off64_t at;
+	off64_t at = 0;
 
 	if (v->splice || IW_SYS(fstat, v->in, &st) < 0 || !S_ISREG(st.st_mode) || (v->off_in && iw_copy_in(&at, v->off_in, sizeof(at)))) {
 		iw_map_give(v->out, s);

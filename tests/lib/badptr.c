@@ -312,10 +312,13 @@ static long closed(FILE *f)
 	X(fexecve, "argv", 8, fexecve(fd, P, environ)) X(execl, "path", 1, execl(P, "x", NULL)) X(execlp, "file", 1, execlp(P, "x", NULL)) \
 	X(execle, "path", 1, execle(P, "x", NULL, environ)) \
 	X(system, "command", 1, system(P)) X(popen, "command", 1, closed(popen(P, "r"))) X(popen, "mode", 2, closed(popen("true", P))) \
-	X(fclose, "file", 216, fclose(P))
+	X(fclose, "file", 216, fclose(P)) X(fdopen, "mode", 2, fdopen(fd, P) ? 0 : -1) \
+	X(sigaction, "act", 152, sigaction(SIGUSR2, P, NULL)) X(sigaction, "old", 152, sigaction(SIGUSR2, NULL, P)) \
+	X(__sigaction, "act", 152, AS(__sigaction, sigaction)(SIGUSR2, P, NULL))
 
-static const char *const none[] = { "_Exit", "_Fork", "__close", "__dup2", "__socket", "__vfork", "_exit", "clone", "close", "close_range", "closefrom",
-	"dup", "dup2", "dup3", "epoll_create", "epoll_create1", "fork", "shutdown", "sockatmark", "socket", "unshare", "vfork" };
+static const char *const none[] = { "_Exit", "_Fork", "__close", "__dup2", "__socket", "__sysv_signal", "__vfork", "_exit", "bsd_signal", "clone", "close", "close_range", "closefrom",
+	"dup", "dup2", "dup3", "epoll_create", "epoll_create1", "fork", "shutdown", "siginterrupt", "signal", "sigset", "sockatmark", "socket", "ssignal",
+	"sysv_signal", "unshare", "vfork" };
 
 static const struct { const char *name, *which; size_t size; } cases[] = {
 #define X(name, which, size, expr) { #name, which, size },
@@ -401,7 +404,7 @@ static int to(const struct sockaddr_in *a, bool raw)
 
 static void greet(int s)
 {
-	if (syscall(SYS_sendto, s, "abcdefgh", 8, MSG_NOSIGNAL, NULL, 0) != 8)
+	if (send(s, "abcdefgh", 8, MSG_NOSIGNAL) != 8)
 		must(-1, "send");
 }
 
@@ -458,7 +461,7 @@ static int far(void)
 			must(-1, "ping");
 		once_more("was upgraded");
 	}
-	if (syscall(SYS_sendto, s, "g", 1, MSG_NOSIGNAL, NULL, 0) != 1)
+	if (send(s, "g", 1, MSG_NOSIGNAL) != 1)
 		must(-1, "send");
 	return s;
 }
@@ -468,7 +471,7 @@ static void arrived(int s)
 	struct pollfd p = { .fd = s, .events = POLLIN };
 	struct timespec t = { 60, 0 };
 
-	if (syscall(SYS_ppoll, &p, 1, &t, NULL, 8) != 1)
+	if (ppoll(&p, 1, &t, NULL) != 1)
 		must(-1, "poll");
 }
 
@@ -579,7 +582,7 @@ static void one(size_t kind, size_t value, size_t i)
 	r = call(i);
 	err = errno;
 	alarm(0);
-	if (syscall(SYS_ioctl, fd, FIONREAD, &left) < 0)
+	if (ioctl(fd, FIONREAD, &left) < 0)
 		left = -1;
 	if (!strcmp(cases[i].which, "SO_RCVBUF") && kind != A_FILE)
 		left = -2;

@@ -10,6 +10,7 @@
  *	IW_TEST_ADDR4, IW_TEST_ADDR6			address the server listens on
  *	IW_TEST_CONF_SERVER, IW_TEST_CONF_CLIENT	IWSOCK_CONF of the role; without it what it is
  *	IW_TEST_BLACKHOLE				IPv4 address that nobody answers for
+ *	IW_TEST_WARM					octets to and fro on each connection first
  *	IW_TEST_KILL, IW_TEST_KILL_RELAY		see kill.h (kill_*.c)
  *	IW_TEST_HELPER					directory of the static helper programs
  */

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The map as a path of the library (preload/paths/mapped.c, and giving back in preload/map.c): two ends on maps of their own and a TCP connection,
+ * without a daemon: what TCP answers, octets at random and by threads, and that whoever sleeps finds the carrier when the map is given back.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "end_util.h"
+#include "preload/user.c"
+#include "preload/lock.c"
+#include "preload/paths/mapped.c"
+#define ours map_ours
+#define take map_take
+#include "preload/map.c"
+#undef ours
+#undef take
+
+/* ---- the core, as far as the path needs it ---- */
+
+_Atomic uint32_t iw_fdtab[IW_FD_MAX], iw_handlers;
+_Atomic int iw_fd_high_app = -1;
+struct iw_lock iw_tab_lock;
+struct iw_real iw_real;
+struct iw_stream *_Atomic iw_stream_chunks[IW_STREAMS_CHUNKS];
+struct iw_candidate *_Atomic iw_candidates;
+static _Atomic int unmapped;	/* times that the daemon was told */
+
+int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t size, int fds[2], uint64_t gen)
+{
+	unmapped += ((struct iw_ctl_hdr *)msg)->type == IW_CTL_UNMAP;
+	return 0;
+}
+
+void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
+{
+	((struct iw_ctl_hdr *)msg)->type = (uint16_t)type;
+}
+
+uint64_t iw_daemon_gen(void) { return 1; }
+void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd) { }
+void iw_files_look(struct iw_files *v, const int *fds, unsigned int n) { }
+bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n) { return true; }
+uint32_t iw_stream_word(const struct iw_stream *s) { return 0; }
+bool iw_in_vfork(void) { return false; }
+void iw_kick(void) { }
+bool iw_quiet(int fd, uint64_t *way) { return false; }
+bool iw_reg_lost(int fd) { return false; }
+bool iw_reg_may_map(int fd) { return true; }
+int iw_reg_detach(int fd) { return 0; }
+void iw_reg_attach(int fd, bool other) { }
+int iw_fd_hide(int fd) { return fd; }
+void iw_fd_unhide_close(int fd) { close(fd); }
+bool iw_fd_room(int fd) { return true; }
+uint64_t iw_fd_ino(int fd) { return 0; }
+void iw_flags_read(int fd, struct iw_flags *f) { memset(f, 0, sizeof(*f)); }
+uint32_t iw_word_set(int fd, uint32_t w) { return 0; }
+bool iw_word_cas(int fd, uint32_t old, uint32_t w) { return false; }
+void iw_ready(struct iw_stream *s, int fd, short what) { }
+
+static ssize_t carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	return recv(fd, io->one.iov_base, io->one.iov_len, flags);
+}
+
+static ssize_t carrier_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	return send(fd, io->one.iov_base, io->one.iov_len, flags | MSG_NOSIGNAL);
+}
+
+const struct iw_path_ops iw_carrier = { .rx = carrier_rx, .tx = carrier_tx };
+
+/* ---- two ends ---- */
+
+static struct end {
+	struct iw_stream s;
+	struct priv priv;
+	int c, d;		/* its carrier, and the daemon's end */
+	unsigned int seed;
+	uint64_t n;
+} e[2];
+
+static void setup_end(struct end *x, int tcp, bool initiator)
+{
+	struct priv_param p = priv_default();
+	struct given g = { .tcp = tcp };
+	int v[2];
+	long m;
+
+	p.rs.srcavail_min = 0;
+	memset(&x->s, 0, sizeof(x->s));
+	priv_new(&x->priv, &p, &p, initiator);
+	assert_false(socketpair(AF_UNIX, SOCK_STREAM, 0, v));
+	x->c = v[0];
+	x->d = v[1];
+	g.len = x->priv.map_len;
+	m = IW_SYS(mmap, NULL, g.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(m > 0);
+	g.map = (struct iw_map *)m;
+	iw_map_export(g.map, &x->priv.p);
+	assert_false(iw_end_open(&x->s.view, g.map, g.len));
+	begin(x->c, &x->s, &g);
+}
+
+static int setup(void **state)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t l = sizeof(sin);
+	int s = socket(AF_INET, SOCK_STREAM, 0), a = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_false(bind(s, (void *)&sin, l) || listen(s, 1) || getsockname(s, (void *)&sin, &l) || connect(a, (void *)&sin, l));
+	setup_end(&e[0], a, true);
+	setup_end(&e[1], accept(s, NULL, NULL), false);
+	close(s);
+	unmapped = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		iw_map_close(e[i].c, &e[i].s);
+		close(e[i].c);
+		close(e[i].d);
+		priv_free(&e[i].priv);
+	}
+	return 0;
+}
+
+static ssize_t tx(struct end *x, const void *buf, size_t n, int flags)
+{
+	struct iw_io io;
+
+	iw_io_buf(&io, buf, n, IW_IO_SOCK);
+	return iw_path(&x->s)->tx(&x->s, x->c, &io, flags);
+}
+
+static ssize_t rx(struct end *x, void *buf, size_t n, int flags)
+{
+	struct iw_io io;
+
+	iw_io_buf(&io, buf, n, IW_IO_SOCK);
+	return iw_path(&x->s)->rx(&x->s, x->c, &io, flags);
+}
+
+static uint8_t octet(uint64_t at, int side)
+{
+	return (uint8_t)(at * 2654435761u >> 13) ^ (uint8_t)(side * 77);
+}
+
+static void test_answers(void **state)
+{
+	char b[64];
+	struct iovec v[3] = { { "ab", 2 }, { NULL, 0 }, { "cde", 3 } }, w[2] = { { b, 3 }, { b + 10, 5 } };
+	struct iw_io io;
+
+	assert_int_equal(rx(&e[1], b, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	iw_io_vec(&io, v, 3, IW_IO_FILE);
+	assert_int_equal(iw_mapped.tx(&e[0].s, e[0].c, &io, 0), 5);
+	assert_int_equal(rx(&e[1], b, 4, MSG_PEEK), 4);
+	assert_memory_equal(b, "abcd", 4);
+	iw_io_vec(&io, w, 2, IW_IO_FILE);
+	assert_int_equal(iw_mapped.rx(&e[1].s, e[1].c, &io, 0), 5);
+	assert_memory_equal(b, "abc", 3);
+	assert_memory_equal(b + 10, "de", 2);
+	assert_int_equal(tx(&e[1], "back", 4, 0), 4);
+	assert_int_equal(rx(&e[0], b, 2, 0), 2);	/* sleeps in the socket until it is there */
+	assert_int_equal(iw_mapped.inq(&e[0].s, e[0].c), 2);
+	assert_int_equal(rx(&e[0], b, 9, MSG_WAITALL | MSG_DONTWAIT), 2);
+	assert_memory_equal(b, "ck", 2);
+	assert_int_equal(tx(&e[0], (void *)8, 5, 0), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(tx(&e[0], "x", 1, 0), 1);
+	assert_int_equal(rx(&e[1], (void *)8, 5, 0), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(rx(&e[1], b, 5, 0), 1);	/* it is still there */
+	assert_int_equal(tx(&e[0], "", 0, 0), 0);
+	assert_int_equal(tx(&e[0], "u", 1, MSG_OOB), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_false(unmapped);
+}
+
+/* Full, without waiting: what is taken comes, and nothing is left behind that nobody would send. */
+static void test_full(void **state)
+{
+	static uint8_t b[100000];
+	uint64_t sent = 0, got = 0;
+	ssize_t n;
+
+	while ((n = tx(&e[0], b, sizeof(b), MSG_DONTWAIT)) == (ssize_t)sizeof(b))
+		sent += (uint64_t)n;
+	sent += n > 0 ? (uint64_t)n : 0;
+	assert_true(sent > sizeof(b));
+	while (tx(&e[0], b, 1, MSG_DONTWAIT) > 0)
+		sent++;
+	assert_int_equal(iw_mapped.bits(&e[0].s, e[0].c, POLLOUT), 0);
+	while (got < sent) {
+		n = rx(&e[1], b, sizeof(b), MSG_DONTWAIT);
+		assert_true(n > 0 || errno == EAGAIN);
+		got += n > 0 ? (uint64_t)n : 0;
+		iw_mapped.step(&e[0].s, e[0].c);
+	}
+	assert_int_equal(iw_mapped.bits(&e[0].s, e[0].c, POLLOUT), POLLOUT);
+	assert_false(unmapped);
+}
+
+#define TOTAL	(24u << 20)
+
+static void *writer(void *arg)
+{
+	struct end *x = arg;
+	static __thread uint8_t b[70000];
+
+	for (uint64_t at = 0; at < TOTAL;) {
+		size_t k = 1 + (size_t)rand_r(&x->seed) % (rand_r(&x->seed) % 4 ? 900 : sizeof(b));
+		ssize_t n;
+
+		for (size_t i = 0; i < k; i++)
+			b[i] = octet(at + i, x == &e[0]);
+		n = tx(x, b, k, 0);
+		if (n != (ssize_t)k)
+			return "a blocking send is cut";
+		at += k;
+		x->n = at;
+	}
+	return NULL;
+}
+
+static void *reader(void *arg)
+{
+	struct end *x = arg;
+	static __thread uint8_t b[90000];
+
+	for (uint64_t at = 0; at < TOTAL;) {
+		ssize_t n = rx(x, b, 1 + (size_t)rand() % sizeof(b), 0);
+
+		if (n <= 0)
+			return "nothing comes";
+		for (ssize_t i = 0; i < n; i++)
+			if (b[i] != octet(at + (uint64_t)i, x == &e[1]))
+				return "a wrong octet";
+		at += (uint64_t)n;
+	}
+	return NULL;
+}
+
+/* Both ways at once, two threads at each end; the more than TOTAL that the last writes have stays unread. */
+static void test_threads(void **state)
+{
+	pthread_t t[4];
+	void *said;
+
+	for (int i = 0; i < 4; i++)
+		assert_false(pthread_create(&t[i], NULL, i & 1 ? reader : writer, &e[i >> 1]));
+	for (int i = 0; i < 4; i++) {
+		assert_false(pthread_join(t[i], &said));
+		if (said)
+			fail_msg("%s", (const char *)said);
+	}
+	assert_false(unmapped);
+}
+
+static void *blocked(void *arg)
+{
+	static char b[16];
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	return rx(arg, b, sizeof(b), 0) == 7 ? b : NULL;
+}
+
+static void sleeps(struct end *x)
+{
+	while (!atomic_load(&x->s.map_reader))
+		usleep(1000);
+	usleep(20000);
+}
+
+/* It sleeps in the socket, with all signals blocked; then the octets come by the carrier. */
+static void test_given_back(void **state)
+{
+	pthread_t t;
+	void *said;
+
+	assert_false(pthread_create(&t, NULL, blocked, &e[1]));
+	sleeps(&e[1]);
+	iw_map_give(e[1].c, &e[1].s);
+	assert_int_equal(unmapped, 1);
+	assert_int_equal(iw_stream_wait_fd(&e[1].s, e[1].c), e[1].c);
+	assert_int_equal(send(e[1].d, "carried", 7, 0), 7);
+	assert_false(pthread_join(t, &said));
+	assert_non_null(said);
+	assert_memory_equal(said, "carried", 7);
+}
+
+/* Cancelled while it sleeps for all: the next one is the reader. */
+static void test_cancelled(void **state)
+{
+	pthread_t t;
+	char b[4];
+
+	assert_false(pthread_create(&t, NULL, reader, &e[1]));
+	sleeps(&e[1]);
+	assert_false(pthread_cancel(t));
+	assert_false(pthread_join(t, NULL));
+	assert_int_equal(tx(&e[0], "next", 4, 0), 4);
+	assert_int_equal(rx(&e[1], b, 4, MSG_WAITALL), 4);
+	assert_memory_equal(b, "next", 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cancelled, setup, teardown),
+	};
+
+	iw_real.recv = dlsym(RTLD_NEXT, "recv");
+	iw_real.ppoll = dlsym(RTLD_NEXT, "ppoll");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
