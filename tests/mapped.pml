@@ -11,9 +11,13 @@
  * connection that is dropped at any step, after which UNMAP comes by another one, before what was said on the first or after it.
  * Left to others: who wakes whom within a process: tests/mapwake.pml. What is in a frame, and what an unsound map does: tests of proto. The agent's own
  * steps are one each here: its state is private and dies with it. The other end is any peer, since T is all that it shows.
+ * Not here: a shutdown by the library itself while mapped; a C that is closed by a raw call while its owner lives; T that is reset by the peer.
  *
- * The graph of states has no cycle, and every end in which something has not ended is an error. The cut is in the sizes: two octets out, one in, one
- * unit in T, one in C, and of what can go wrong one kind in a run. No rule counts anything but units of T, of which one is under way at a time.
+ * Every end in which something has not ended is an error. FEW: the runs in which nobody dies, to look for a cycle: there is none (tests/models.t).
+ * The cuts: two octets out, one in, one unit in T and in C each way, and of what can go wrong one kind in a run: no rule counts anything but units of
+ * T, of which one is under way at a time. What a thread does under the lock is one step, since nobody else may see it; its parts are steps with
+ * FINE, for an application of one thread that may die between them (a death is the same for two). Where somebody may die the peer mostly sends no
+ * octets, credits and FIN alone: octets that a dead program has not read are a reset, whatever else there is.
  * FAULT_*: ways to get it wrong, each of which must be found.
  */
 #if defined(FAULT_READ_AFTER) || defined(FAULT_WRITE_AFTER) || defined(FAULT_COUNTERS) || defined(FAULT_FRAGMENT) || defined(FAULT_TORN) || \

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The models of setting up (docs/upgrade.md): no octet lost, doubled or read as the wrong kind, and nobody waits for ever, whatever is slow,
-# breaks, dies or closes at whatever step; and each way to get it wrong that a model knows (FAULT_*) is found. IW_LONG: larger ones, too.
+# The models of setting up (docs/upgrade.md) and of mapped queue pairs (docs/mapped.md): no octet lost, doubled or read as the wrong kind, and
+# nobody waits for ever, whatever is slow, breaks, dies or closes at whatever step; and each way to get it wrong that a model knows (FAULT_*) is
+# found. IW_LONG: larger ones, too.
 . "$(dirname "$0")/lib/tap.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 for p in spin cc; do
@@ -50,8 +51,13 @@ switch ends holds -DFEW=1
 upgrade ends holds -DN=1
 join ends holds -DN=1
 switch slots holds -DFINE -DFEW=2
+mapped whole holds
+mapped ends holds -DFEW
+mapped deaths holds -DFINE
+mapwake whole holds
+mapwake ends holds
 EOF
-for model in upgrade switch join; do
+for model in upgrade switch join mapped mapwake; do
 	grep -oE 'FAULT_[A-Z0-9_]+[A-Z0-9]' "$here/$model.pml" | sort -u | sed "s/.*/$model & fault -D&/"
 done >>"$dir/list"
 while read -r model name wanted defines; do
