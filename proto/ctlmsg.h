@@ -35,7 +35,7 @@ enum iw_ctl_type {
 	IW_CTL_BACK,		/* a relayed stream that is dry -> TCP (TCP socket), or TCP with result 1: not now. Its connection is proposed
 				 * as before, by the same conn_id and slot; GO comes again when it is time */
 	IW_CTL_OPEN,		/* (carrier) a carrier without known stream -> STREAM (segment) */
-	IW_CTL_GETSOCKOPT,	/* -> OPT */
+	IW_CTL_GETSOCKOPT,	/* -> OPT; by then iw_page_end.tx_acked is as of now */
 	IW_CTL_SETSOCKOPT,	/* -> OPT */
 	IW_CTL_SYNC,		/* -> ACK: everything said before on this connection has been done */
 	/* daemon to library */
