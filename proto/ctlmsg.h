@@ -37,7 +37,7 @@ enum iw_ctl_type {
 	IW_CTL_MAP,		/* a stream over RDMAP that is dry -> MAPPED (TCP socket, map), or MAPPED with result 1: not now */
 	IW_CTL_UNMAP,		/* the library has stopped, and its copy of the socket is closed -> ACK: the daemon works the stream again */
 	IW_CTL_OPEN,		/* (carrier) a carrier without known stream -> STREAM (segment) */
-	IW_CTL_GETSOCKOPT,	/* -> OPT */
+	IW_CTL_GETSOCKOPT,	/* -> OPT; by then iw_page_end.tx_acked is as of now */
 	IW_CTL_SETSOCKOPT,	/* -> OPT */
 	IW_CTL_SYNC,		/* -> ACK: everything said before on this connection has been done */
 	/* daemon to library */

@@ -61,7 +61,8 @@ struct iw_page_end {
 	_Atomic uint32_t err_taken;	/* library: 1 when the error was reported once (sk_err semantics) */
 	_Atomic uint32_t shut;		/* library: 1 = SHUT_RD was done, 2 = SHUT_WR was done, 4 = closed; more in preload/stream.h */
 	_Atomic uint64_t tx_taken;	/* octets the daemon took from the carrier */
-	_Atomic uint64_t tx_acked;	/* octets the peer has acknowledged (SIOCOUTQ) */
+	_Atomic uint64_t tx_acked;	/* of those, octets that the peer had acknowledged when it was written (SIOCOUTQ); modulo 2^64: what was in
+					 * the TCP socket at the switch counts, too */
 	_Atomic uint64_t rx_given;	/* octets put into the carrier towards the application */
 	_Atomic uint32_t opts;		/* library: options it keeps itself, see preload/opts.h */
 	_Atomic uint32_t notsent_lowat;	/* library: TCP_NOTSENT_LOWAT */

@@ -277,11 +277,11 @@ is $? 0 "upgrade of it"
 is_up() { rounds 10 && is_iwarp; }
 until_true 30 is_up
 ok $? "and it runs over iWARP" || diag "$(host_ctl 2 streams; host_ctl 1 streams)"
-at=$(field 2 "$mine" upgraded_at_tx)
+at=("$(field 2 "$mine" upgraded_at_tx)" "$(field 2 "$mine" upgraded_at_rx)")	# an answer may have been on its way
 for h in 1 2; do
 	host_ctl $h why $([ $h = 1 ] && echo $later || echo $client) >"$RIG_DIR/why"
-	grep -Eq "^  Plain TCP until it was proposed .* ago, after [0-9]+ calls and .* octets; switched .* ago; upgraded .* ago, at octet $at sent and $at received\." "$RIG_DIR/why"
-	ok $? "host $h tells its life, to the octet" || diag "$at: $(cat "$RIG_DIR/why")"
+	grep -Eq "^  Plain TCP until it was proposed .* ago, after [0-9]+ calls and .* octets; switched .* ago; upgraded .* ago, at octet ${at[2 - h]} sent and ${at[h - 1]} received\." "$RIG_DIR/why"
+	ok $? "host $h tells its life, to the octet" || diag "${at[*]}: $(cat "$RIG_DIR/why")"
 done
 tell_end lines $client
 # A relayed one goes back.

@@ -424,10 +424,12 @@ int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, 
 	return tcp < 0 ? -ENOTCONN : tcp_set(tcp, end ? &none : &st->kept, level, name, val, len);
 }
 
-int stream_getsockopt(const struct stream *st, unsigned int end, int level, int name, void *val, socklen_t *len)
+int stream_getsockopt(struct stream *st, unsigned int end, int level, int name, void *val, socklen_t *len)
 {
 	struct tcp_kept none = { 0 };
 	int tcp = stream_tcp(st, end);
 
+	if (st->state == STREAM_RELAY)
+		relay_acked(st);
 	return tcp < 0 ? -ENOTCONN : tcp_get(tcp, end ? &none : &st->kept, level, name, val, len);
 }

@@ -219,6 +219,14 @@ static void up_received(struct op *op, int res, bool more)
 	relay_moved(st);
 }
 
+/* What TCP has taken is not acknowledged yet: the application is told of what its own TCP would tell of. */
+void relay_acked(struct stream *st)
+{
+	uint64_t left = relay_hand(&st->relay->up) + (uint64_t)tcp_unacked(st->end[0].tcp);
+
+	atomic_store_explicit(&stream_page_end(st)->tx_acked, st->tx_bytes - left, memory_order_relaxed);
+}
+
 static void up_sent(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, t_tx);
@@ -237,7 +245,7 @@ static void up_sent(struct op *op, int res, bool more)
 		relay_count(d, d->buf + d->off, (size_t)res);
 		d->off += (size_t)res;
 	}
-	atomic_store_explicit(&stream_page_end(st)->tx_acked, st->tx_bytes - relay_hand(d), memory_order_relaxed);
+	relay_acked(st);
 	up_go(st);
 	relay_moved(st);
 }
@@ -497,6 +505,7 @@ void relay_start(struct stream *st)
 	engine_file_waits(st->end[0].tcp);
 	setsockopt(st->d, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));	/* an urgent octet is not lost, its mark is */
 	count(st);
+	relay_acked(st);
 	carrier_poll(st, relay_hup);
 	move_unread(st);
 	relay_go(st);

@@ -57,6 +57,8 @@ static inline size_t relay_hand(const struct relay_dir *d)
 	return d->len - d->off;
 }
 
+/* Tells the application's page how many octets are acknowledged as of now. */
+void relay_acked(struct stream *st);
 /* Positions: n octets were passed on, or came. */
 void relay_count(struct relay_dir *d, const uint8_t *octets, size_t n);
 /* Of the last octets before pos, at most RELAY_LAST; 0 when not all of them went through here. */

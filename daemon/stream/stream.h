@@ -175,10 +175,10 @@ void *stream_cm_data(struct stream *st);		/* one pointer for connection manageme
 void stream_set_cm_data(struct stream *st, void *p);
 /*
  * As setsockopt and getsockopt on the TCP socket of this end (see stream_tcp()): what a relay or a ring stream needs otherwise there is remembered
- * and answered as the application would have it. 0 or -errno; -ENOTCONN: there is none any more.
+ * and answered as the application would have it. 0 or -errno; -ENOTCONN: there is none any more. After a get the page's tx_acked is as of now.
  */
 int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, const void *val, socklen_t len);
-int stream_getsockopt(const struct stream *st, unsigned int end, int level, int name, void *val, socklen_t *len);
+int stream_getsockopt(struct stream *st, unsigned int end, int level, int name, void *val, socklen_t *len);
 
 /* An end by the administrator. -ENOENT; -EBUSY not switched yet, or something is offered; -EOPNOTSUPP local: we are not in its way (close.c). */
 int stream_close(uint64_t id);

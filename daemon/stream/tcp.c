@@ -143,6 +143,13 @@ int tcp_unread(int tcp)
 	return ioctl(tcp, SIOCINQ, &n) ? 0 : n;
 }
 
+int tcp_unacked(int tcp)
+{
+	int n;
+
+	return ioctl(tcp, SIOCOUTQ, &n) ? 0 : n;
+}
+
 static int look(int tcp, struct tcp_info *i)
 {
 	socklen_t len = sizeof(*i);

@@ -42,5 +42,6 @@ struct tcp_count {		/* octets since the connection began, as both its ends count
 /* client: it connected. 0; -ENOTCONN: not established, both ways; -EAGAIN: it cannot be told now. With urgent data about it cannot be told either. */
 int tcp_count(int tcp, bool client, struct tcp_count *c);
 int tcp_unread(int tcp);
+int tcp_unacked(int tcp);	/* written, and not acknowledged by the other end's kernel */
 
 #endif

