@@ -73,4 +73,10 @@ else
 	skip "what root made is the owner's" "not root"
 	skip "who builds on" "not root"
 fi
+# an option, or a build that is not there, is no place for logs
+cp "$top/tests/run" tests/
+out=$(tests/run -v tests/rooms.t 2>&1)
+is "$? $(ls -d ./-v 2>/dev/null)" "2 " "tests/run with something else than a build ends"
+[[ $out = *"no such directory"* ]]
+ok $? "and says so" || diag "$out"
 done_testing
