@@ -258,6 +258,7 @@ static void offer(struct stream *st)
 	m->rx_pos = r->f->rs.rx_pos;
 	m->stage = MAP_OFFERED;
 	st->on_hup = NULL;
+	atomic_store(&((struct iw_map *)m->area->mem)->owner, IW_MAP_LIBRARY);	/* it means something while hand is TAKEN only */
 	atomic_store(&stream_page_end(st)->hand, IW_HAND_OFFERED);
 	x = (struct stream_mapping){ .tcp = st->end[0].tcp, .map = m->area->fd, .size = m->area->len };
 	m->done(m->arg, 0, &x);
@@ -389,6 +390,7 @@ static void take_over(struct stream *st)
 	const struct iw_rs *rs = &st->remote->f->rs;
 	int ret = iw_map_import((const struct iw_map *)m->area->mem, &to);
 
+	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);	/* before an octet moves: the map is not the state any more */
 	if (ret) {
 		stream_log(st, LOG_WARNING, "the application left its queue pair unsound: reset");
 		remote_cut(st, ECONNRESET);

@@ -61,6 +61,7 @@ static void map(int i)
 	}
 	assert_int_equal(said_map.ret, 0);
 	receive(i);
+	assert_int_equal(atomic_load(&lib[i].map->owner), IW_MAP_LIBRARY);
 	assert_true(take(i));
 	use(i);
 }
@@ -69,6 +70,7 @@ static void unmap(int i)
 {
 	mapped_end(&lib[i]);
 	assert_int_equal(stream_unmap(app[i].st), 0);
+	assert_int_equal(atomic_load(&app[i].page->end[0].hand), IW_HAND_VOID);
 }
 
 /* As send() and recv() with MSG_DONTWAIT, by whatever path the end is on. */
