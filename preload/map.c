@@ -275,7 +275,6 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 	s->map_len = g->len;
 	iw_mapped_begin(s);
 	atomic_store(&s->map_reader, 0);
-	atomic_store(&g->map->owner, IW_MAP_LIBRARY);
 	atomic_fetch_add(&s->map_epoch, 1);
 	atomic_fetch_add(&maps, 1);
 	atomic_store(&s->mapped, g->tcp);
@@ -411,7 +410,8 @@ static int stop(struct iw_stream *s)
 	iw_map_lock(s, &st);
 	tcp = atomic_load(&s->mapped);
 	if (tcp) {
-		iw_map_flush(s);
+		if (atomic_load(&s->map->owner) == IW_MAP_LIBRARY)
+			iw_map_flush(s);
 		atomic_store(&s->mapped, 0);
 		atomic_store(&s->path, &iw_carrier);
 		atomic_store(&s->known, 0);
