@@ -2,7 +2,9 @@
 /* What /proc says of a process or descriptor for which the daemon knows no connection. */
 #include "proc.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +14,8 @@
 #include <unistd.h>
 
 #include "proto/reason.h"
+#include "proto/view.h"
+#include "young.h"
 
 static void say(json_t *why, const char *fmt, ...)
 {
@@ -68,46 +72,116 @@ static bool secure(unsigned int pid)
 	return yes;
 }
 
-static bool in_table(unsigned int pid, const char *table, unsigned long inode)
+/* The state that the table says, as the kernel numbers them; 0: the socket is not in it. */
+static unsigned int in_table(unsigned int pid, const char *table, unsigned long inode)
 {
+	unsigned int state, found = 0;
 	char path[64], line[512];
 	unsigned long n;
-	bool found = false;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%u/net/%s", pid, table);
 	f = fopen(path, "re");
 	if (!f)
-		return false;
+		return 0;
 	while (!found && fgets(line, sizeof(line), f))
-		found = sscanf(line, " %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu", &n) == 1 && n == inode;
+		if (sscanf(line, " %*s %*s %*s %x %*s %*s %*s %*s %*s %lu", &state, &n) == 2 && n == inode)
+			found = state;
 	fclose(f);
 	return found;
 }
 
-static void look_at_fd(json_t *why, unsigned int pid, int fd)
+/* "3 of 400 calls" */
+static const char *of(char s[64], uint64_t has, uint64_t needs, uint64_t never, const char *what)
 {
-	char path[64], target[256];
+	if (needs == never)
+		snprintf(s, 64, "%llu %s, which do not count", (unsigned long long)has, what);
+	else
+		snprintf(s, 64, "%llu of %llu %s", (unsigned long long)has, (unsigned long long)needs, what);
+	return s;
+}
+
+static void counted(json_t *why, int fd, const struct iwctl_young *y)
+{
+	char calls[64], octets[64];
+
+	if (y->state == IW_VIEW_PLAIN && y->reason)
+		say(why, "Descriptor %d stays plain TCP. Reason %u, %s: %s", fd, y->reason, iw_reason_name(y->reason), iw_reason_sentence(y->reason));
+	else if (y->state == IW_VIEW_PLAIN || (y->at_calls == UINT32_MAX && y->at_octets == UINT64_MAX))
+		say(why, "Descriptor %d stays plain TCP: upgrade_after in iwsock.conf says never.", fd);
+	else if (y->state == IW_VIEW_YOUNG)
+		say(why, "Descriptor %d is young: %s It has %s and %s; at either it is proposed (upgrade_after in iwsock.conf).", fd,
+		    iw_reason_sentence(IW_REASON_YOUNG), of(calls, y->calls, y->at_calls, UINT32_MAX, "calls"), of(octets, y->octets, y->at_octets, UINT64_MAX, "octets"));
+	else
+		say(why, "Descriptor %d was proposed, but not to this daemon: one before it, or another one's (IWSOCK_RUNDIR).", fd);
+}
+
+static unsigned long socket_inode(unsigned int pid, int fd, char target[256])
+{
 	unsigned long inode;
+	char path[64];
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%u/fd/%d", pid, fd);
-	n = readlink(path, target, sizeof(target) - 1);
-	if (n < 0) {
-		if (errno == ENOENT)
-			say(why, "Process %u has no descriptor %d.", pid, fd);
-		else
-			say(why, "Descriptor %d of process %u cannot be looked at: %s. Ask as root.", fd, pid, strerror(errno));
-		return;
-	}
-	target[n] = 0;
-	if (sscanf(target, "socket:[%lu]", &inode) != 1)
+	n = readlink(path, target, 255);
+	target[n < 0 ? 0 : n] = 0;
+	if (n < 0)
+		return 0;
+	errno = 0;
+	return sscanf(target, "socket:[%lu]", &inode) == 1 ? inode : 0;
+}
+
+static unsigned int tcp_state(unsigned int pid, unsigned long inode)
+{
+	unsigned int state = in_table(pid, "tcp", inode);
+
+	return state ? state : in_table(pid, "tcp6", inode);
+}
+
+static void look_at_fd(json_t *why, unsigned int pid, int fd)
+{
+	struct iwctl_young y;
+	unsigned int state;
+	unsigned long inode;
+	char target[256];
+	int r;
+
+	inode = socket_inode(pid, fd, target);
+	if (!inode && errno == ENOENT)
+		say(why, "Process %u has no descriptor %d.", pid, fd);
+	else if (!inode && errno)
+		say(why, "Descriptor %d of process %u cannot be looked at: %s. Ask as root.", fd, pid, strerror(errno));
+	else if (!inode)
 		say(why, "Descriptor %d is not a socket: %s.", fd, target);
-	else if (in_table(pid, "tcp", inode) || in_table(pid, "tcp6", inode))
-		say(why, "Descriptor %d is a TCP socket that the daemon was not told of: one that is listening or not connected, or young. %s", fd,
-		    iw_reason_sentence(IW_REASON_YOUNG));
+	else if (!(state = tcp_state(pid, inode)))
+		say(why, "Descriptor %d is a socket, but not a TCP one, or not connected.", fd);
+	else if (state == TCP_LISTEN)
+		say(why, "Descriptor %d listens: only connections are accelerated.", fd);
+	else if (!(r = iwctl_young(pid, fd, &y)))
+		counted(why, fd, &y);
 	else
-		say(why, "Descriptor %d is a socket, but not a TCP one.", fd);
+		say(why, "Descriptor %d is a TCP connection that the daemon was not told of.%s", fd,
+		    r == -EPERM ? " How much of upgrade_after it has is in the memory of the process: ask as root." : "");
+}
+
+void iwctl_proc_young(json_t *why, unsigned int pid)
+{
+	struct iwctl_young y;
+	struct dirent *e;
+	char path[64];
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%u/fd", pid);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		int fd = *e->d_name == '.' ? -1 : atoi(e->d_name);
+		unsigned int state = fd < 0 ? 0 : tcp_state(pid, socket_inode(pid, fd, (char[256]){ 0 }));
+
+		if (state && state != TCP_LISTEN && !iwctl_young(pid, fd, &y) && y.state == IW_VIEW_YOUNG)
+			counted(why, fd, &y);
+	}
+	if (d)
+		closedir(d);
 }
 
 /* How long it has been running, ms; 0: unknown. */

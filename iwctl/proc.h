@@ -8,5 +8,7 @@
 
 /* Sentences why pid (fd >= 0: and that fd) cannot be accelerated or has nothing to show to a daemon that is up for so long; an array of strings. */
 json_t *iwctl_proc_why(unsigned int pid, int fd, uint64_t uptime_ms);
+/* A sentence for each connection of pid that no daemon has heard of yet, as far as its memory may be read. */
+void iwctl_proc_young(json_t *why, unsigned int pid);
 
 #endif

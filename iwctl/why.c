@@ -243,6 +243,8 @@ int why_main(int argc, char **argv)
 	}
 	n = json_array_size(found);
 	notes = n ? json_array() : nothing(&w, argv[1], iwctl_num(status, "uptime_ms"));
+	if (w.process && w.fd < 0)
+		iwctl_proc_young(notes, w.pid);
 	if (iwctl.json) {
 		code = iwctl_print_json(json_pack("{s:o, s:o}", "connections", found, "notes", notes));
 	} else {

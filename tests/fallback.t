@@ -166,6 +166,11 @@ ok $? "young: the daemon was not told"
 host_ctl 2 why "$client/3" >"$RIG_DIR/why"
 grep -q 'young.*not yet carried what makes the switch worth it' "$RIG_DIR/why"
 ok $? "iwctl why PID/FD says so" || diag "$(cat "$RIG_DIR/why")"
+grep -Eq 'It has 6 of [1-9][0-9]* calls and 18 of [1-9][0-9]* octets; at either it is proposed' "$RIG_DIR/why"
+ok $? "how much it has, and what it needs" || diag "$(cat "$RIG_DIR/why")"
+host_ctl 2 why "$client" >"$RIG_DIR/why"
+grep -q '^Descriptor 3 is young: .*It has 6 of ' "$RIG_DIR/why"
+ok $? "and iwctl why PID, of each that is young" || diag "$(cat "$RIG_DIR/why")"
 rounds 100
 ends_of $client
 worth() { rounds 5 && is_iwarp; }

@@ -129,7 +129,6 @@ static void the_relay_goes_on_after_a_refusal(void **state)
 	run_until(gone, NULL);
 }
 
-/* The second application's octets that the first does not read: the join waits for room in the carrier, not for ever. */
 /* For some rounds in a row: the relay and its carrier are full. */
 static bool behind(void *arg)
 {
@@ -139,6 +138,7 @@ static bool behind(void *arg)
 	return *rounds >= 50;
 }
 
+/* The second application's octets that the first does not read: the join waits for room in the carrier, not for ever. */
 static void what_is_under_way_arrives_first(void **state)
 {
 	enum { N = 3 << 20 };
