@@ -49,7 +49,7 @@ static void *rs_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
 	if (stag == p->rx_stag)
 		return within(e->rx_ring, p->rx_to, p->rx_len, to, len);
 	if (stag == p->rq_stag)
-		return within(e->rq, p->rq_to, (uint64_t)p->bufs * p->buf_size, to, len);
+		return within(e->rq, p->rq_to, iw_rs_rq_len(p), to, len);
 	return stag == p->rd_stag ? within(e->rd, p->rd_to, p->rd_len, to, len) : NULL;
 }
 

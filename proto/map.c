@@ -19,14 +19,14 @@ void iw_map_at(struct iw_map *m, const struct iw_rs_param *p, struct iw_map_priv
 
 	at->f = (struct iw_remote *)f;
 	at->rq = rq;
-	at->s = (struct iw_soft *)(f + pages((uint64_t)(rq - f) + (uint64_t)p->bufs * p->buf_size));
+	at->s = (struct iw_soft *)(f + pages((uint64_t)(rq - f) + p->buf_size));
 	at->rd = (uint8_t *)at->s + pages(sizeof(*at->s));
 	at->rx_ring = at->rd + pages(p->rd_len);
 }
 
 uint64_t iw_map_size(const struct iw_rs_param *p)
 {
-	uint64_t state = pages(((sizeof(struct iw_remote) + 63) & ~(size_t)63) + (uint64_t)p->bufs * p->buf_size);
+	uint64_t state = pages(((sizeof(struct iw_remote) + 63) & ~(size_t)63) + p->buf_size);
 
 	return IW_MAP_PAGE + state + pages(sizeof(struct iw_soft)) + pages(p->rd_len) + pages(p->rx_len);
 }
@@ -71,7 +71,7 @@ static void copy_queues(struct iw_qp *to, const struct iw_qp *from)
  * Octets, by the lengths and positions in `to`, which are sound. Of the receive ring also what RDMA Writes have placed and no word has announced
  * yet: what was written at all, less what was announced as written.
  */
-static void copy_octets(const struct iw_map_priv *to, const struct iw_map_priv *from)
+static void copy_octets(const struct iw_map_priv *to, const struct iw_map_priv *from, uint64_t to_buf, uint64_t from_buf)
 {
 	const struct iw_rs *rs = &to->f->rs;
 	const struct iw_rs_param *p = &rs->p;
@@ -83,11 +83,8 @@ static void copy_octets(const struct iw_map_priv *to, const struct iw_map_priv *
 	for (unsigned int i = 0; i < 2; i++)
 		if (s->tx[i].used)
 			memcpy(to->s->txbuf[s->tx[i].buf], from->s->txbuf[s->tx[i].buf], s->tx[i].len);
-	if (qp->rx_mo[IW_QN_SEND]) {
-		uint64_t off = (qp->rq[qp->rq_tail % IW_QP_RQ].wr_id & UINT32_MAX) * p->buf_size;
-
-		memcpy(to->rq + off, from->rq + off, qp->rx_mo[IW_QN_SEND]);
-	}
+	if (qp->rx_mo[IW_QN_SEND])
+		memcpy(to->rq + to_buf, from->rq + from_buf, qp->rx_mo[IW_QN_SEND]);
 	if (p->rd_len)
 		copy_ring(to->rd, from->rd, p->rd_len, rs->rd_cons, rs->rd_issued);
 	copy_ring(to->rx_ring, from->rx_ring, p->rx_len, rs->rx_cons, rs->rx_prod + (ahead < free ? ahead : free));
@@ -97,6 +94,33 @@ static void copy_soft(struct iw_soft *to, const struct iw_soft *from)
 {
 	memcpy(to, from, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq));
 	copy_queues(&to->qp, &from->qp);
+}
+
+/* ---- receive buffers ---- */
+
+/*
+ * In a map all are one: an end deals with each message before it looks at the octets behind it, so that at most one is begun. What that costs
+ * does not grow with the credits that the peer was given.
+ */
+static void set_step(const struct iw_map_priv *at, uint16_t step)
+{
+	struct iw_rs_param *p = &at->f->rs.p;
+	struct iw_qp *qp = &at->s->qp;
+
+	p->rq_step = at->f->p.rq_step = step;
+	for (uint32_t i = qp->rq_tail, n = qp->rq_head - qp->rq_tail; n && n <= IW_QP_RQ; n--, i++) {
+		struct iw_rqe *e = &qp->rq[i % IW_QP_RQ];
+
+		e->sge.to = p->rq_to + iw_rs_buf(p, e->wr_id & UINT32_MAX);
+	}
+}
+
+/* Where the message lies that is begun, if one is. */
+static uint64_t begun(const struct iw_map_priv *at)
+{
+	const struct iw_qp *qp = &at->s->qp;
+
+	return iw_rs_buf(&at->f->p, qp->rq[qp->rq_tail % IW_QP_RQ].wr_id & UINT32_MAX);
 }
 
 /* ---- handing over ---- */
@@ -112,7 +136,8 @@ void iw_map_export(struct iw_map *m, const struct iw_map_priv *from)
 	m->stream_id = from->f->stream_id;
 	memcpy(at.f, from->f, sizeof(*at.f));
 	copy_soft(at.s, from->s);
-	copy_octets(&at, from);
+	copy_octets(&at, from, 0, begun(from));
+	set_step(&at, 0);
 }
 
 /* What the owner of a map has to say of it, besides queue pair and ring stream. */
@@ -135,8 +160,9 @@ int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 	iw_map_keep(&was, to);
 	copy_remote(to->f, at.f);
 	copy_soft(to->s, at.s);
+	set_step(to, to->f->p.rq_step);
 	if (iw_map_check(&was, to))
 		return -EPROTO;
-	copy_octets(to, &at);
+	copy_octets(to, &at, begun(to), 0);
 	return 0;
 }

@@ -123,7 +123,7 @@ static bool rqe_ok(const struct iw_rqe *e, const struct iw_rs_param *p)
 	uint64_t i = e->wr_id & UINT32_MAX;
 
 	return e->wr_id == RS_WR_ID(RS_TAG_RECV, i) && i < p->bufs && e->sge.stag == p->rq_stag && e->sge.len == p->buf_size &&
-	       e->sge.to == p->rq_to + i * p->buf_size;
+	       e->sge.to == p->rq_to + iw_rs_buf(p, i);
 }
 
 /* What was framed is only waited for; what was not is without octets of the transmit ring. */

@@ -22,7 +22,7 @@ static int check_param(const struct iw_rs_param *p)
 		return -EINVAL;
 	if (p->rd_len && (!pow2_within(p->rd_len, RS_TX_MIN, RS_LEN_MAX) || p->read_max < RS_READ_MIN || p->read_max > p->rd_len))
 		return -EINVAL;
-	if (p->bufs < 8 || p->bufs > IW_QP_RQ || p->buf_size < 64)
+	if (p->bufs < 8 || p->bufs > IW_QP_RQ || p->buf_size < 64 || (p->rq_step && p->rq_step < p->buf_size))
 		return -EINVAL;
 	return 0;
 }
@@ -50,7 +50,7 @@ int iw_rs_init(struct iw_rs *rs, const struct iw_rs_param *p, struct iw_rs_pd *p
 static int post_recv(const struct rs_io *io, uint32_t idx)
 {
 	const struct iw_rs_param *p = &io->rs->p;
-	struct iw_sge sge = { .to = p->rq_to + (uint64_t)idx * p->buf_size, .stag = p->rq_stag, .len = p->buf_size };
+	struct iw_sge sge = { .to = p->rq_to + iw_rs_buf(p, idx), .stag = p->rq_stag, .len = p->buf_size };
 
 	return io->ops->post_recv(io->ctx, RS_WR_ID(RS_TAG_RECV, idx), &sge);
 }

@@ -78,12 +78,25 @@ struct iw_rs_param {
 	uint32_t rd_len;		/* octets of the area Reads go to (power of two) */
 	uint32_t tx_stag, rx_stag, rd_stag, rq_stag;	/* local STags: tx ring (local read), rx ring (remote write), read area, receive buffers */
 	uint64_t tx_to, rx_to, rd_to, rq_to;		/* TO of the first octet of each */
-	uint16_t bufs, buf_size;	/* receive buffers: rq area is bufs * buf_size octets */
+	uint16_t bufs, buf_size;	/* receive buffers */
 	uint32_t inline_max;		/* start with 512; <= peer's buf_size - 8 */
 	uint32_t srcavail_min;		/* use SRCAVAIL for backlogs of at least this many octets; 0 = never */
 	uint32_t read_max;		/* octets of one RDMA Read, 512 .. rd_len */
 	uint16_t caps;
+	/* Octets from one receive buffer to the next. 0: all are one, of a provider that completes each message before it places the next (proto/end.h). */
+	uint16_t rq_step;
 };
+
+/* Where a receive buffer lies in the area of them, and the octets of that. */
+static inline uint64_t iw_rs_buf(const struct iw_rs_param *p, uint64_t idx)
+{
+	return idx * p->rq_step;
+}
+
+static inline uint64_t iw_rs_rq_len(const struct iw_rs_param *p)
+{
+	return iw_rs_buf(p, p->bufs - 1u) + p->buf_size;
+}
 
 enum iw_rs_event {
 	IW_RS_EV_READABLE = 1,	/* iw_rs_rx_peek() has more */

@@ -13,7 +13,7 @@
 #include "remote.h"
 #include "stream_priv.h"
 
-#define REMOTE_BUFS	64u		/* receive buffers of QN 0: the peer's credits */
+#define REMOTE_BUFS	256u		/* receive buffers of QN 0: the peer's credits */
 #define REMOTE_RD_LEN	(1u << 20)	/* where RDMA Reads go */
 #define REMOTE_READ_MAX	(256u << 10)
 
@@ -31,11 +31,7 @@ static void fill_param(struct iw_rs_param *p)
 			(can & ENDPOINT_EXPOSE && conf.srcavail_min ? IW_RS_CAP_SRCAVAIL : 0) |
 			(can & ENDPOINT_LARGE && conf.large_fpdu ? IW_RS_CAP_LARGE : 0),
 	};
-}
-
-static size_t rq_len(const struct iw_rs_param *p)
-{
-	return (size_t)p->bufs * p->buf_size;
+	p->rq_step = p->buf_size;
 }
 
 /* What is exposed for the peer's Reads is part of the transmit ring. */
@@ -47,7 +43,7 @@ void remote_needs(struct prm_bill *b)
 	fill_param(&p);
 	provider_needs(&n);
 	*b = n.bill;
-	b->n[PRM_MEMORY] += (uint64_t)p.tx_len + p.rx_len + p.rd_len + rq_len(&p);
+	b->n[PRM_MEMORY] += (uint64_t)p.tx_len + p.rx_len + p.rd_len + iw_rs_rq_len(&p);
 	b->n[PRM_STAGS] += 4 + IW_RS_SA;
 }
 
@@ -65,7 +61,7 @@ static size_t lay_out(struct iw_remote *f, const struct iw_rs_param *p)
 
 	provider_needs(&n);
 	f->rq_off = (sizeof(*f) + 63) & ~(size_t)63;
-	f->ep_off = pages(f->rq_off + rq_len(p));
+	f->ep_off = pages(f->rq_off + iw_rs_rq_len(p));
 	f->ep_len = n.area;
 	f->rd_off = f->ep_off + pages(f->ep_len);
 	return f->rd_off + p->rd_len;
@@ -115,7 +111,7 @@ void *remote_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
 	const struct iw_rs_param *p = &r->f->p;
 	const struct { uint32_t stag; uint64_t to, len; uint8_t *mem; } area[] = {
 		{ p->rx_stag, p->rx_to, p->rx_len, rx_ring(st) },
-		{ p->rq_stag, p->rq_to, rq_len(p), r->rq },
+		{ p->rq_stag, p->rq_to, iw_rs_rq_len(p), r->rq },
 		{ p->rd_stag, p->rd_to, p->rd_len, r->rd },
 		{ p->tx_stag, p->tx_to, p->tx_len, remote_tx_ring(st) },
 	};
@@ -166,7 +162,7 @@ int remote_register_all(struct stream *st)
 	if (!ret)
 		ret = reg(st, 2, r->rd, p->rd_len, IW_ACCESS_READ_SINK, &p->rd_stag, &p->rd_to);
 	if (!ret)
-		ret = reg(st, 3, r->rq, rq_len(p), IW_ACCESS_LOCAL_WRITE, &p->rq_stag, &p->rq_to);
+		ret = reg(st, 3, r->rq, iw_rs_rq_len(p), IW_ACCESS_LOCAL_WRITE, &p->rq_stag, &p->rq_to);
 	return ret;
 }
 

@@ -416,7 +416,7 @@ static void setup(struct input *in)
 {
 	const struct iw_rs_param p = {
 		.tx_len = RING, .rx_len = RING, .rd_len = RD, .tx_stag = TX, .rx_stag = RX, .rd_stag = RDA, .rq_stag = RQ, .tx_to = TX_TO,
-		.rx_to = RX_TO, .bufs = BUFS, .buf_size = BUF, .inline_max = 64, .srcavail_min = 2048, .read_max = 4096, .caps = 31,
+		.rx_to = RX_TO, .bufs = BUFS, .buf_size = BUF, .rq_step = BUF, .inline_max = 64, .srcavail_min = 2048, .read_max = 4096, .caps = 31,
 	};
 	const struct iw_qp_param q = { .initiator = 1, .mulpdu = 1442, .ird = 4, .ord = 4, .recv_min = 8 };
 	struct iw_rs_pd pd;

@@ -361,6 +361,7 @@ static inline void random_param(struct pair *m, struct priv_param pp[2])
 			p->bufs = (uint16_t)(8 + below(m, 40));
 			p->inline_max = below(m, 1000);
 			p->buf_size = (uint16_t)(64 + p->inline_max + below(m, 100));
+			p->rq_step = below(m, 2) ? p->buf_size : 0;
 			p->srcavail_min = 1000 + below(m, 100000);
 			p->caps = (uint16_t)(below(m, 8) | IW_RS_CAP_LARGE);
 		}

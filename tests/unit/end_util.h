@@ -38,7 +38,7 @@ static inline struct priv_param priv_default(void)
 	return (struct priv_param){
 		.rs = {
 			.tx_len = 1u << 20, .rx_len = 1u << 20, .rd_len = 1u << 20, .tx_stag = E_TX, .rx_stag = E_RX, .rd_stag = E_RD, .rq_stag = E_RQ,
-			.tx_to = 0x10000000, .rx_to = 0x20000000, .rd_to = 0x30000000, .rq_to = 0x40000000, .bufs = 64, .buf_size = 576,
+			.tx_to = 0x10000000, .rx_to = 0x20000000, .rd_to = 0x30000000, .rq_to = 0x40000000, .bufs = 256, .buf_size = 576, .rq_step = 576,
 			.inline_max = 512, .srcavail_min = 256u << 10, .read_max = 256u << 10,
 			.caps = IW_RS_CAP_IMM | IW_RS_CAP_SRCAVAIL | IW_RS_CAP_SENDINV | IW_RS_CAP_LARGE,
 		},
@@ -70,7 +70,7 @@ static inline void *priv_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
 	const struct iw_rs_param *p = &v->p.f->p;
 	const struct { uint32_t stag; uint64_t to, len; uint8_t *mem; } a[] = {
 		{ p->tx_stag, p->tx_to, p->tx_len, v->tx_ring }, { p->rx_stag, p->rx_to, p->rx_len, v->p.rx_ring },
-		{ p->rd_stag, p->rd_to, p->rd_len, v->p.rd }, { p->rq_stag, p->rq_to, (uint64_t)p->bufs * p->buf_size, v->p.rq },
+		{ p->rd_stag, p->rd_to, p->rd_len, v->p.rd }, { p->rq_stag, p->rq_to, iw_rs_rq_len(p), v->p.rq },
 	};
 
 	for (unsigned int i = 0; i < 4; i++)
@@ -189,7 +189,7 @@ static inline void priv_new(struct priv *v, const struct priv_param *pp, const s
 	v->p.f = calloc(1, sizeof(*v->p.f));
 	v->p.s = aligned_alloc(IW_SOFT_PAGE, sizeof(*v->p.s));
 	memset(v->p.s, 0, offsetof(struct iw_soft, rx));
-	v->p.rq = malloc((size_t)p->bufs * p->buf_size);
+	v->p.rq = malloc(iw_rs_rq_len(p));
 	v->p.rd = malloc(p->rd_len);
 	v->p.rx_ring = malloc(p->rx_len);
 	v->tx_ring = malloc(p->tx_len);

@@ -10,11 +10,11 @@
 static uint64_t first_seed, runs;
 
 /* Whoever takes over has only what was handed to him. */
-static void forget(const struct iw_map_priv *at, const struct iw_rs_param *p)
+static void forget(const struct iw_map_priv *at, const struct iw_rs_param *p, uint64_t rq_len)
 {
 	memset(at->s->rx, 0xdd, sizeof(at->s->rx));
 	memset(at->s->txbuf, 0xdd, sizeof(at->s->txbuf));
-	memset(at->rq, 0xdd, (size_t)p->bufs * p->buf_size);
+	memset(at->rq, 0xdd, rq_len);
 	memset(at->rd, 0xdd, p->rd_len);
 	memset(at->rx_ring, 0xdd, p->rx_len);
 }
@@ -24,9 +24,9 @@ static void take(struct side *s)
 	struct iw_map_priv at;
 
 	iw_map_at(s->v.map, &s->v.p.f->p, &at);
-	forget(&at, &s->v.p.f->p);
+	forget(&at, &s->v.p.f->p, s->v.p.f->p.buf_size);
 	side_map(s);
-	forget(&s->v.p, &s->v.p.f->p);
+	forget(&s->v.p, &s->v.p.f->p, iw_rs_rq_len(&s->v.p.f->p));
 }
 
 static void give(struct side *s)

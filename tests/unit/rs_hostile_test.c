@@ -15,7 +15,7 @@ static void tune(struct side *s)
 	s->p.rx_len = s->p.rd_len = RING;
 	s->p.read_max = 16384;
 	s->p.bufs = 16;
-	s->p.buf_size = 256;
+	s->p.buf_size = s->p.rq_step = 256;
 	s->p.inline_max = 128;
 	s->p.srcavail_min = 4096;
 	s->p.caps = caps;
@@ -328,7 +328,7 @@ static void test_completions(void **state)
 
 static void test_start(void **state)
 {
-	struct iw_rs_param p = { .tx_len = 4096, .rx_len = RING, .bufs = 8, .buf_size = 64 };
+	struct iw_rs_param p = { .tx_len = 4096, .rx_len = RING, .bufs = 8, .buf_size = 64, .rq_step = 64 };
 	struct iw_rs_pd pd, peer = { .ver_lo = 1, .ver_hi = 1, .ring_len = RING, .bufs = 8, .buf_size = 64 };
 	struct iw_rs rs;
 

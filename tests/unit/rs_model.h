@@ -142,7 +142,7 @@ static inline void *m_local(struct side *s, uint32_t stag, uint64_t to, uint64_t
 {
 	const struct { uint32_t stag; uint64_t to, len; uint8_t *mem; } a[] = {
 		{ M_TX, s->p.tx_to, s->p.tx_len, s->tx }, { M_RX, s->p.rx_to, s->p.rx_len, s->rx },
-		{ M_RD, s->p.rd_to, s->p.rd_len, s->rd }, { M_RQ, s->p.rq_to, (uint64_t)s->p.bufs * s->p.buf_size, s->rq },
+		{ M_RD, s->p.rd_to, s->p.rd_len, s->rd }, { M_RQ, s->p.rq_to, iw_rs_rq_len(&s->p), s->rq },
 	};
 
 	for (unsigned int i = 0; i < 4; i++)
@@ -439,6 +439,7 @@ static inline void m_params(struct side *s)
 	p->rq_to = m_rand(m) << 8;
 	p->bufs = m_below(m, 3) ? 8 : (uint16_t)(8 + m_below(m, 200));
 	p->buf_size = m_below(m, 2) ? 64 : (uint16_t)(64 + m_below(m, 1000));
+	p->rq_step = p->buf_size;
 	p->inline_max = m_below(m, 4) ? m_below(m, 600) : 0;
 	p->srcavail_min = m_below(m, 3) ? 512u << m_below(m, 6) : 0;
 	p->caps = (uint16_t)m_below(m, 32);
@@ -453,7 +454,7 @@ static inline void m_alloc(struct side *s)
 	s->tx = malloc(s->p.tx_len);
 	s->rx = malloc(s->p.rx_len);
 	s->rd = malloc(s->p.rd_len + 1);
-	s->rq = malloc((size_t)s->p.bufs * s->p.buf_size);
+	s->rq = malloc(iw_rs_rq_len(&s->p));
 }
 
 /* Ring positions near 2^48 on both sides, as after a very long time. */

@@ -122,7 +122,7 @@ static void tune_bulk(struct side *s)
 	s->p.tx_len = s->p.rx_len = s->p.rd_len = 1u << 20;
 	s->p.read_max = 256u << 10;
 	s->p.bufs = 64;
-	s->p.buf_size = 1024;
+	s->p.buf_size = s->p.rq_step = 1024;
 	s->p.inline_max = 512;
 	s->p.srcavail_min = 256u << 10;
 	s->p.caps = IW_RS_CAP_IMM | IW_RS_CAP_SRCAVAIL | IW_RS_CAP_SENDINV;
