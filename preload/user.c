@@ -4,6 +4,7 @@
  * cannot do without, so that a sandbox which lets it run lets them pass too.
  */
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdint.h>
 
 #include "sys.h"
@@ -17,21 +18,27 @@ static bool of_stack(uintptr_t a)
 	return a / PAGE == (uintptr_t)__builtin_frame_address(0) / PAGE;
 }
 
-/* A mask is read before what is to be done with it turns out to be nonsense. */
-static bool page_reads(uintptr_t a)
+/* n octets at a, of one page. A mask is read before what is to be done with it turns out to be nonsense. */
+static bool page_reads(uintptr_t a, size_t n)
 {
 	return IW_SYS(rt_sigprocmask, -1, a & ~(uintptr_t)7, NULL, 8) != -EFAULT;
 }
 
 /* The second futex is or-ed with nothing, atomically; of the first there are none to wake. */
-static bool page_writes(uintptr_t a)
+static bool page_writes(uintptr_t a, size_t n)
 {
 	static uint32_t nobody;
 
 	return IW_SYS(futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, a & ~(uintptr_t)3, FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_LT, 0)) >= 0;
 }
 
-static bool all_pages(uintptr_t a, size_t n, bool (*good)(uintptr_t a))
+/* This thread's mask is written there. */
+static bool page_fills(uintptr_t a, size_t n)
+{
+	return n < 8 ? page_writes(a, n) : IW_SYS(rt_sigprocmask, SIG_BLOCK, NULL, a, 8) >= 0;
+}
+
+static bool all_pages(uintptr_t a, size_t n, bool (*good)(uintptr_t a, size_t n))
 {
 	uintptr_t end = a + n;
 
@@ -39,9 +46,11 @@ static bool all_pages(uintptr_t a, size_t n, bool (*good)(uintptr_t a))
 		return true;
 	if (a < PAGE || end < a || (intptr_t)end < 0)
 		return false;
-	for (; a < end; a = (a | (PAGE - 1)) + 1)
-		if (!of_stack(a) && !good(a))
+	for (uintptr_t next; a < end; a = next) {
+		next = (a | (PAGE - 1)) + 1;
+		if (!of_stack(a) && !good(a, (next < end ? next : end) - a))
 			return false;
+	}
 	return true;
 }
 
@@ -53,6 +62,11 @@ bool iw_user_readable(const void *user, size_t n)
 bool iw_user_writable(void *user, size_t n)
 {
 	return all_pages((uintptr_t)user, n, page_writes);
+}
+
+bool iw_user_fillable(void *user, size_t n)
+{
+	return all_pages((uintptr_t)user, n, page_fills);
 }
 
 int iw_msg_in(struct msghdr *m, const struct msghdr *user, bool sending)

@@ -150,7 +150,7 @@ static size_t good(const struct call *c, size_t max, bool write)
 		skip = 0;
 		if (k > max - sum)
 			k = max - sum;
-		if (write ? !iw_user_writable(p, k) : !iw_user_readable(p, k))
+		if (write ? !iw_user_fillable(p, k) : !iw_user_readable(p, k))
 			break;
 		sum += k;
 	}
