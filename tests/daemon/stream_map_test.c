@@ -2,12 +2,15 @@
 /* A queue pair mapped into the application and back: the test is the library of one end or of both. */
 #include "stream_util.h"
 
+#include <sys/eventfd.h>
+
 #include "map_util.h"
 #include "daemon/stream/stream_priv.h"
 
 /* ---- the library of an end ---- */
 
 static struct mapped lib[2];
+static int life[2];	/* in the place of their pidfds */
 
 static struct {
 	bool done;
@@ -27,7 +30,7 @@ static void on_map(void *arg, int ret, const struct stream_mapping *m)
 static int ask(int i)
 {
 	said_map.done = false;
-	stream_map(app[i].st, on_map, NULL);
+	stream_map(app[i].st, dup(life[i]), on_map, NULL);
 	run_until(is_true, &said_map.done);
 	return said_map.ret;
 }
@@ -64,6 +67,15 @@ static void map(int i)
 	assert_int_equal(atomic_load(&lib[i].map->owner), IW_MAP_LIBRARY);
 	assert_true(take(i));
 	use(i);
+}
+
+/* As a kernel does it: the pidfd tells last. */
+static void die(int i)
+{
+	mapped_drop(&lib[i]);
+	close_app(i);
+	run_rounds(10);
+	eventfd_write(life[i], 1);
 }
 
 static void unmap(int i)
@@ -159,6 +171,8 @@ static void all_gone(void)
 static int map_setup(void **state)
 {
 	memset(lib, 0, sizeof(lib));
+	for (int i = 0; i < 2; i++)
+		life[i] = eventfd(0, EFD_CLOEXEC);
 	return setup(state);
 }
 
@@ -166,7 +180,12 @@ static int map_teardown(void **state)
 {
 	mapped_drop(&lib[0]);
 	mapped_drop(&lib[1]);
-	return teardown(state);
+	eventfd_write(life[0], 1);
+	eventfd_write(life[1], 1);
+	teardown(state);
+	close(life[0]);
+	close(life[1]);
+	return 0;
 }
 
 /* ---- mapped, and back ---- */
@@ -320,7 +339,7 @@ static int ask_in(struct flow *f, int i)
 {
 	f->asks = i;
 	said_map.done = false;
-	stream_map(app[i].st, on_map, NULL);
+	stream_map(app[i].st, dup(life[i]), on_map, NULL);
 	run_until(answered, f);
 	return said_map.ret;
 }
@@ -610,6 +629,7 @@ static void taken_and_closed(void **state)
 	assert_true(take(0));
 	mapped_begin(&lib[0]);
 	tell(0, "the last");
+	atomic_store(&lib[0].map->owner, IW_MAP_AGENT);
 	close_app(0);
 	run_rounds(10);
 	assert_int_equal(ngone, 0);
@@ -646,12 +666,13 @@ static void read_and_idle(void **state)
 
 /* ---- ends ---- */
 
-/* With the map as it is. Its T stays open. */
+/* Its T stays open. */
 static void closed_while_mapped(void **state)
 {
 	remote_pair();
 	map(0);
 	tell(0, "the last");
+	atomic_store(&lib[0].map->owner, IW_MAP_AGENT);
 	close_app(0);
 	expect(1, "the last");
 	expect_end(&app[1], 0);
@@ -669,7 +690,7 @@ static void closed_with_octets_unread(void **state)
 	run_rounds(20);
 	mapped_step(&lib[0]);
 	assert_true(iw_end_unread(&lib[0].end) > 0);
-	close_app(0);
+	die(0);
 	assert_int_equal(next(1, b), -ECONNRESET);
 	close_app(1);
 	all_gone();
@@ -742,6 +763,8 @@ static void done_while_mapped(void **state)
 	for (int n = 0; n < 4; n++)
 		mapped_step(&lib[n & 1]);
 	assert_true(iw_end_state(&lib[0].end) & IW_END_DONE);
+	for (int i = 0; i < 2; i++)
+		atomic_store(&lib[i].map->owner, IW_MAP_AGENT);
 	close_app(0);
 	close_app(1);
 	all_gone();
@@ -825,6 +848,164 @@ static void the_daemon_leaves(void **state)
 	all_gone();
 }
 
+/* ---- its owner dies, or seems to ---- */
+
+/* Sends n octets of what is framed, and does not come to note it. */
+static void sent_unnoted(int i, size_t n)
+{
+	size_t len;
+	const uint8_t *out;
+
+	mapped_step(&lib[i]);
+	assert_int_equal(iw_end_put(&lib[i].end, &(struct iovec){ (void *)"the last", 8 }, 1, 0, 8), 8);
+	out = iw_end_out(&lib[i].end, &len);
+	assert_true(n <= len);
+	assert_int_equal(send(lib[i].tcp, out, n, MSG_DONTWAIT | MSG_NOSIGNAL), n);
+}
+
+static void dead(void **state)
+{
+	remote_pair();
+	map(0);
+	tell(0, "the last");
+	die(0);
+	expect(1, "the last");
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+static void dead_before_it_noted_what_it_sent(void **state)
+{
+	for (size_t n = 0; n < 36; n += 7) {
+		eventfd_t x;
+
+		remote_pair();
+		map(0);
+		sent_unnoted(0, n);
+		die(0);
+		expect(1, "the last");
+		expect_end(&app[1], 0);
+		close_app(1);
+		all_gone();
+		eventfd_read(life[0], &x);
+		next_pair();
+	}
+}
+
+/* The credits in it are needed by what it has framed no more, but by the FIN. */
+static void dead_before_it_noted_what_it_received(void **state)
+{
+	struct flow f = { .total = 1 << 20 };
+	size_t room;
+	uint8_t *in;
+
+	remote_pair();
+	map(0);
+	while (!f.out[1] || f.in[1] < f.out[0]) {	/* the peer has read what it was sent: it owes an ACK */
+		flow_out(&f, 0);
+		run_rounds(1);
+		flow_in(&f, 1);
+		f.total = f.out[1] = f.out[0];
+	}
+	assert_false(f.wrong);
+	run_until(readable, &lib[0].tcp);
+	in = iw_end_in(&lib[0].end, &room);
+	assert_true(recv(lib[0].tcp, in, room, MSG_DONTWAIT) > 0);
+	die(0);
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+/* As TCP. */
+static void dead_with_octets_received_and_not_noted(void **state)
+{
+	size_t room;
+	uint8_t *in;
+	char b[64];
+
+	remote_pair();
+	map(0);
+	tell(1, "nobody reads this");
+	run_until(readable, &lib[0].tcp);
+	in = iw_end_in(&lib[0].end, &room);
+	assert_true(recv(lib[0].tcp, in, room, MSG_DONTWAIT) > 0);
+	die(0);
+	assert_int_equal(next(1, b), -ECONNRESET);
+	close_app(1);
+	all_gone();
+}
+
+static void dead_in_a_change(void **state)
+{
+	char b[64];
+
+	remote_pair();
+	map(0);
+	both_ways();
+	atomic_store(&lib[0].map->changing, 1);
+	die(0);
+	assert_int_equal(next(1, b), -ECONNRESET);
+	close_app(1);
+	all_gone();
+}
+
+/* Counts that cannot be: somebody else has the connection, or wrote them. */
+static void dead_with_other_counts(void **state)
+{
+	char b[64];
+
+	for (int k = 0; k < 4; k++) {
+		eventfd_t x;
+
+		remote_pair();
+		map(0);
+		both_ways();
+		if (k < 2)
+			lib[0].map->tcp_sent += k ? 1 : -(uint64_t)1;
+		else
+			lib[0].map->tcp_read += k & 1 ? 1 : -(uint64_t)(1 << 20);
+		die(0);
+		assert_int_equal(next(1, b), -ECONNRESET);
+		close_app(1);
+		all_gone();
+		eventfd_read(life[0], &x);
+		next_pair();
+	}
+}
+
+/* A hang-up of the carrier is no death, nor is UNMAP of somebody who goes on. */
+static void hung_up_and_alive(void **state)
+{
+	remote_pair();
+	map(0);
+	assert_int_equal(stream_unmap(app[0].st), -EBUSY);
+	close_app(0);
+	run_rounds(10);
+	assert_int_equal(atomic_load(&app[0].page->want), IW_WANT_UNMAP);
+	both_ways();
+	tell(0, "the last");
+	expect(1, "the last");
+	unmap(0);
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+static void hung_up_and_ended(void **state)
+{
+	remote_pair();
+	map(0);
+	close_app(0);
+	run_rounds(10);
+	assert_int_equal(stream_close(app[0].g.stream_id), 0);
+	expect_end(&app[1], -ECONNRESET);
+	mapped_drop(&lib[0]);
+	close_app(1);
+	all_gone();
+}
+
 /* ---- whoever scribbles over it harms himself ---- */
 
 static void scribbled(unsigned int seed)
@@ -843,9 +1024,12 @@ static void scribbled(unsigned int seed)
 	for (size_t k = 0; k < sizeof(struct iw_qp); k++)
 		p[k] = (uint8_t)rand_r(&seed);
 	info_of(0);
-	if (seed & 1)
+	if (seed & 1) {
 		unmap(0);
-	close_app(0);
+		close_app(0);
+	} else {
+		die(0);
+	}
 	assert_int_equal(next(1, b), -ECONNRESET);
 	close_app(1);
 	all_gone();
@@ -879,8 +1063,11 @@ static void an_unsound_map_is_logged(void **state)
 static void a_scribbled_map(void **state)
 {
 	for (unsigned int seed = 1; seed < 9; seed++) {
+		eventfd_t n;
+
 		scribbled(seed);
-		mapped_drop(&lib[0]);
+		if (!(seed & 1))
+			eventfd_read(life[0], &n);
 		next_pair();
 	}
 }
@@ -924,6 +1111,8 @@ int main(void)
 		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),
 		M(closed_with_octets_unread), M(the_peer_closes), M(half_closed_by_the_peer), M(half_closed_by_the_library), M(done_while_mapped),
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
+		M(dead), M(dead_before_it_noted_what_it_sent), M(dead_before_it_noted_what_it_received), M(dead_with_octets_received_and_not_noted),
+		M(dead_in_a_change), M(dead_with_other_counts), M(hung_up_and_alive), M(hung_up_and_ended),
 		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong),
 	};
 
