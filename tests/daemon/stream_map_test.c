@@ -2,7 +2,9 @@
 /* A queue pair mapped into the application and back: the test is the library of one end or of both. */
 #include "stream_util.h"
 
+#include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 
 #include "map_util.h"
 #include "daemon/stream/stream_priv.h"
@@ -842,8 +844,7 @@ static void the_daemon_leaves(void **state)
 	both_ways();
 	streams_leave();
 	assert_int_equal(next(0, b), -ECONNRESET);
-	mapped_drop(&lib[0]);
-	close_app(0);
+	die(0);
 	close_app(1);
 	all_gone();
 }
@@ -893,22 +894,16 @@ static void dead_before_it_noted_what_it_sent(void **state)
 	}
 }
 
-/* The credits in it are needed by what it has framed no more, but by the FIN. */
+/* An ACK, with nothing of the stream. */
 static void dead_before_it_noted_what_it_received(void **state)
 {
-	struct flow f = { .total = 1 << 20 };
 	size_t room;
 	uint8_t *in;
 
 	remote_pair();
 	map(0);
-	while (!f.out[1] || f.in[1] < f.out[0]) {	/* the peer has read what it was sent: it owes an ACK */
-		flow_out(&f, 0);
-		run_rounds(1);
-		flow_in(&f, 1);
-		f.total = f.out[1] = f.out[0];
-	}
-	assert_false(f.wrong);
+	tell(0, "the last");
+	expect(1, "the last");
 	run_until(readable, &lib[0].tcp);
 	in = iw_end_in(&lib[0].end, &room);
 	assert_true(recv(lib[0].tcp, in, room, MSG_DONTWAIT) > 0);
@@ -1100,11 +1095,202 @@ static void a_map_with_some_wrong(void **state)
 	print_message("# unsound %u of 100\n", unsound);
 }
 
+/* ---- the owner is a process of its own ---- */
+
+struct owner {			/* shared with it */
+	_Atomic uint64_t accepted;	/* octets of calls that have returned */
+};
+
+static _Noreturn void owner_works(struct owner *o, unsigned int seed)
+{
+	static uint8_t b[100000];
+
+	for (;;) {
+		size_t n = 1 + (size_t)rand_r(&seed) % (1u << rand_r(&seed) % 17);
+		struct pollfd p = { .fd = lib[0].tcp, .events = POLLIN };
+		uint64_t at = atomic_load(&o->accepted);
+		ssize_t out, in;
+
+		for (size_t k = 0; k < n; k++)
+			b[k] = octet_at(at + k, 0);
+		out = mapped_send(&lib[0], b, n);
+		if (out > 0)
+			atomic_store(&o->accepted, at + (uint64_t)out);
+		in = mapped_recv(&lib[0], b, sizeof(b));
+		if (out <= 0 && in <= 0)
+			poll(&p, 1, 1);
+	}
+}
+
+static _Noreturn void owner_is_hostile(unsigned int seed)
+{
+	unsigned int nap = 1u << rand_r(&seed) % 15;
+	static const size_t state = sizeof(struct iw_remote) + 64, head = offsetof(struct iw_soft, rx);
+
+	for (;;) {
+		uint8_t *at = rand_r(&seed) % 8 == 0 ? (uint8_t *)lib[0].map : rand_r(&seed) % 2 ? (uint8_t *)lib[0].end.f : (uint8_t *)lib[0].end.s;
+		size_t len = at == (uint8_t *)lib[0].map ? sizeof(struct iw_map) : at == (uint8_t *)lib[0].end.f ? state : head;
+		uint32_t *w = (uint32_t *)at + (size_t)rand_r(&seed) % (len / 4);
+
+		*w = rand_r(&seed) % 3 ? *w ^ 1u << rand_r(&seed) % 32 : (uint32_t)rand_r(&seed);
+		if (!(rand_r(&seed) % 32))
+			usleep((unsigned int)rand_r(&seed) % nap);
+	}
+}
+
+/* Of end 0, which has nothing but its own from here on. */
+static pid_t owner_of(struct owner *o, unsigned int seed, bool hostile)
+{
+	pid_t pid = fork();
+
+	for (int sig = 1; !pid && sig < SIGSYS; sig++)
+		signal(sig, SIG_DFL);	/* a death is a death */
+	if (!pid && hostile)
+		owner_is_hostile(seed);
+	if (!pid)
+		owner_works(o, seed);
+	assert_true(pid > 0);
+	return pid;
+}
+
+static void killed(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+struct hears {
+	struct flow f;
+	uint64_t until;
+	bool any, ended;	/* any: what it hears may be anything */
+	int err;
+};
+
+static bool heard(void *arg)
+{
+	static uint8_t b[70000];
+	struct hears *h = arg;
+	ssize_t n = end_recv(1, b, sizeof(b));
+
+	h->ended = !n || (n < 0 && errno != EAGAIN);
+	h->err = n < 0 ? errno : 0;
+	for (ssize_t p = 0; p < n && !h->any; p++)
+		assert_int_equal(b[p], octet_at(h->f.in[1] + (uint64_t)p, 0));
+	h->f.in[1] += n > 0 ? (uint64_t)n : 0;
+	return h->ended;
+}
+
+static bool it_is_time(void *arg)
+{
+	struct stream_info info;
+	struct hears *h = arg;
+
+	flow_out(&h->f, 1);
+	stream_look(app[0].g.stream_id, &info);
+	return h->ended || heard(h) || engine_clock_us() >= h->until;
+}
+
+/* Both directions. */
+static void owner_for(struct hears *h, uint64_t us)
+{
+	h->until = engine_clock_us() + us;
+	run_until(it_is_time, h);
+}
+
+static void next_owner(void)
+{
+	eventfd_t n;
+
+	eventfd_write(life[0], 1);
+	close_app(1);
+	all_gone();
+	eventfd_read(life[0], &n);
+	next_pair();
+}
+
+static unsigned int seed_of(void)
+{
+	const char *s = getenv("IW_SEED");
+	unsigned int seed = s ? (unsigned int)strtoul(s, NULL, 0) : (unsigned int)time(NULL);
+
+	print_message("# IW_SEED=%u\n", seed);
+	return seed;
+}
+
+/* kill -9 at any instruction: whatever a call accepted arrives, or it is a reset; it is never a false end, and nothing is left. */
+static void killed_at_any_moment(void **state)
+{
+	struct owner *o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int seed = seed_of(), runs = getenv("IW_LONG") ? 10000 : 200, ends[2] = { 0 };
+
+	for (unsigned int i = 0; i < runs; i++) {
+		struct hears h = { .f.total = rand_r(&seed) % 2 ? UINT32_MAX : 0 };
+		pid_t pid;
+
+		o->accepted = 0;
+		remote_pair();
+		map(0);
+		pid = owner_of(o, (unsigned int)rand_r(&seed), false);
+		mapped_drop(&lib[0]);
+		close_app(0);
+		owner_for(&h, (unsigned int)rand_r(&seed) % 5000);
+		killed(pid);
+		run_rounds(rand_r(&seed) % 3);
+		eventfd_write(life[0], 1);
+		run_until(heard, &h);
+		assert_true(h.err ? h.err == ECONNRESET || h.err == EPIPE : h.f.in[1] >= o->accepted);
+		ends[!h.err]++;
+		next_owner();
+	}
+	print_message("# %u resets, %u ends\n", ends[0], ends[1]);
+	assert_true(ends[0] && ends[1]);
+	munmap(o, sizeof(*o));
+}
+
+/* One process works its map, another one writes anything into it, also while it is taken over. The daemon and the peer live, and go on with others. */
+static void a_live_map_scribbled_over(void **state)
+{
+	struct owner *o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t end = engine_clock_us() + (getenv("IW_LONG") ? 1800000000u : 3000000u);
+	unsigned int seed = seed_of(), runs = 0, over = 0;
+
+	while (engine_clock_us() < end) {
+		struct hears h = { .f.total = UINT32_MAX, .any = true };
+		pid_t works, hostile;
+
+		o->accepted = 0;
+		remote_pair();
+		map(0);
+		works = owner_of(o, (unsigned int)rand_r(&seed), false);
+		hostile = owner_of(o, (unsigned int)rand_r(&seed), true);
+		owner_for(&h, (unsigned int)rand_r(&seed) % 20000);
+		if (rand_r(&seed) % 2) {
+			atomic_store(&lib[0].map->owner, IW_MAP_AGENT);
+			if (app[0].st)
+				stream_unmap(app[0].st);
+			owner_for(&h, 2000);
+		}
+		killed(works);
+		close_app(0);
+		eventfd_write(life[0], 1);
+		run_rounds(5);
+		killed(hostile);
+		mapped_drop(&lib[0]);
+		run_rounds(5);
+		over += h.ended;
+		runs++;
+		next_owner();
+	}
+	print_message("# %u, of which %u were over before\n", runs, over);
+	munmap(o, sizeof(*o));
+}
+
 #define M(f) cmocka_unit_test_setup_teardown(f, map_setup, map_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		M(killed_at_any_moment), M(a_live_map_scribbled_over),
 		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
