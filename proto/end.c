@@ -12,6 +12,20 @@
 #define SQ_KEPT		32u			/* entries of the send queue, for the same */
 #define FRAME_MIN	(IW_SOFT_TX / 8)	/* with less no octets are framed */
 
+/* ---- a change: its owner may die at any instruction ---- */
+
+static void change(struct iw_end *e)
+{
+	atomic_store_explicit(&e->m->changing, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static void changed(struct iw_end *e)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&e->m->changing, 0, memory_order_relaxed);
+}
+
 /* ---- what queue pair and ring stream ask for ---- */
 
 /* The application learns of what TCP would have said. */
@@ -182,10 +196,12 @@ void iw_end_pump(struct iw_end *e)
 {
 	struct iw_rs *rs = &e->f->rs;
 
+	change(e);
 	if (iw_rs_rx_fin(rs))
 		iw_rs_rx_fin_consumed(rs);
 	iw_rs_pump(rs, &rs_ops, e);
 	frame(e);
+	changed(e);
 }
 
 /* Octets that can be framed now, with all that goes around them: headers of the smallest segments, messages, Markers. */
@@ -216,11 +232,13 @@ size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 	e->v = v;
 	e->skip = skip;
 	e->src_pos = rs->tx_pos;
+	change(e);
 	iw_rs_tx_produced(rs, (uint32_t)len);
 	iw_rs_push(rs);
 	iw_rs_pump(rs, &rs_ops, e);
 	len = (size_t)(iw_rs_tx_recall(rs) - e->src_pos);
 	frame(e);
+	changed(e);
 	return len;
 }
 
@@ -236,14 +254,18 @@ unsigned int iw_end_blocked(const struct iw_end *e)
 
 void iw_end_fin(struct iw_end *e)
 {
+	change(e);
 	e->f->tx_eof = 1;
 	iw_rs_tx_fin(&e->f->rs);
+	changed(e);
 }
 
 void iw_end_abort(struct iw_end *e, int err)
 {
+	change(e);
 	e->f->aborted = 1;
 	iw_rs_abort(&e->f->rs, err);
+	changed(e);
 }
 
 const uint8_t *iw_end_out(struct iw_end *e, size_t *len)
@@ -258,12 +280,14 @@ void iw_end_out_done(struct iw_end *e, size_t n)
 {
 	struct iw_soft_tx *b = e->s->tx;
 
+	change(e);
 	b[0].off += (uint32_t)n;
 	iw_qp_tx_done(&e->s->qp, &qp_ops, e, n);
-	if (b[0].off < b[0].len)
-		return;
-	b[0] = b[1];
-	b[1].used = 0;
+	if (b[0].off == b[0].len) {
+		b[0] = b[1];
+		b[1].used = 0;
+	}
+	changed(e);
 }
 
 /* ---- receiving ---- */
@@ -273,8 +297,11 @@ uint8_t *iw_end_in(struct iw_end *e, size_t *room)
 	struct iw_soft *s = e->s;
 
 	/* the rest of a partial FPDU may not fit any more behind what there is */
-	if (s->rx_off == s->rx_len || IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS)
+	if (s->rx_off == s->rx_len || IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS) {
+		change(e);
 		iw_soft_rx_front(s);
+		changed(e);
+	}
 	*room = IW_SOFT_RX - s->rx_len;
 	return s->rx + s->rx_len;
 }
@@ -283,24 +310,30 @@ void iw_end_in_done(struct iw_end *e, size_t n)
 {
 	struct iw_soft *s = e->s;
 
+	change(e);
 	s->rx_len += (uint32_t)n;
 	s->rx_off += (uint32_t)iw_qp_rx(&s->qp, &qp_ops, e, s->rx + s->rx_off, s->rx_len - s->rx_off);
+	changed(e);
 }
 
 /* Only after the ring stream is done is a FIN of T a good end. */
 void iw_end_in_eof(struct iw_end *e)
 {
+	change(e);
 	e->s->peer_eof = 1;
 	iw_qp_rx_eof(&e->s->qp, &qp_ops, e, e->s->rx_len - e->s->rx_off);
+	changed(e);
 	if (e->s->qp.state == IW_QP_RTS && !e->f->rs.done && !e->f->aborted)
 		iw_end_lost(e, ECONNRESET);
 }
 
 void iw_end_lost(struct iw_end *e, int err)
 {
+	change(e);
 	iw_qp_lost(&e->s->qp, &qp_ops, e, err);
 	lost(e, err);
 	e->s->tx[0].used = e->s->tx[1].used = 0;
+	changed(e);
 }
 
 size_t iw_end_unread(const struct iw_end *e)
@@ -332,8 +365,11 @@ size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 		if (k > len - done)
 			k = len - done;
 		scatter(v, &skip, rs_mem(e, stag, to, k), k);
-		if (!peek)
+		if (!peek) {
+			change(e);
 			iw_rs_rx_consumed(rs, (uint32_t)k);
+			changed(e);
+		}
 		done += k;
 	}
 	return done;
@@ -358,8 +394,11 @@ void iw_end_emss(struct iw_end *e, uint16_t mss)
 {
 	struct iw_qp *qp = &e->s->qp;
 
-	if (!e->s->large)
-		iw_qp_set_mulpdu(qp, iw_mpa_mulpdu(mss, qp->param.tx_markers));
+	if (e->s->large)
+		return;
+	change(e);
+	iw_qp_set_mulpdu(qp, iw_mpa_mulpdu(mss, qp->param.tx_markers));
+	changed(e);
 }
 
 uint64_t iw_end_unacked(const struct iw_end *e)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "end.h"
 #include "map_priv.h"
 #include "wire.h"
 
@@ -164,5 +165,41 @@ int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 	if (iw_map_check(&was, to))
 		return -EPROTO;
 	copy_octets(to, &at, begun(to), 0);
+	return 0;
+}
+
+/* ---- after a death ---- */
+
+uint64_t iw_map_sent(const struct iw_map_priv *of)
+{
+	return of->s->qp.tx_acked;
+}
+
+uint64_t iw_map_read(const struct iw_map_priv *of)
+{
+	return of->s->qp.rx_pos + (of->s->rx_len - of->s->rx_off);
+}
+
+/* What it received lies behind what it had: nobody will read it, but credits and ACKs are in it. */
+int iw_map_recover(struct iw_map *m, const struct iw_map_priv *to, uint64_t sent, uint64_t read)
+{
+	struct iw_end e = { .m = m, .f = to->f, .s = to->s, .rq = to->rq, .rd = to->rd, .rx_ring = to->rx_ring };
+	struct iw_soft *s = to->s;
+	struct iw_map_priv at;
+	size_t out;
+
+	if (atomic_load(&m->changing) || iw_map_import(m, to) || s->qp.state != IW_QP_RTS)
+		return -EPROTO;
+	sent -= m->tcp_sent + iw_map_sent(to);
+	read -= m->tcp_read + iw_map_read(to);
+	iw_end_out(&e, &out);
+	if (sent > out || read > IW_SOFT_RX - s->rx_len)
+		return -EPROTO;
+	iw_map_at(m, &to->f->p, &at);
+	memcpy(s->rx + s->rx_len, at.s->rx + s->rx_len, read);
+	if (sent)
+		iw_end_out_done(&e, sent);
+	if (read)
+		iw_end_in_done(&e, read);
 	return 0;
 }

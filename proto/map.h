@@ -26,10 +26,9 @@ struct iw_map {
 	uint64_t size;			/* octets of the whole map */
 	uint64_t stream_id;
 	_Atomic uint32_t owner;		/* enum iw_map_owner: who may work the stream. iw_map_export() leaves it alone */
-	/* the library's own, all 0 at first: */
-	_Atomic uint32_t lock;		/* futex: held around each step that does not block */
-	_Atomic uint32_t reader;	/* futex: held by the thread that receives from T */
-	uint8_t reserved[92];
+	_Atomic uint32_t changing;	/* its owner is in the middle of a change, and of no call on T: torn, if it dies */
+	uint64_t tcp_sent, tcp_read;	/* octets that T took and gave before the FPDUs, as its kernel counts. By the agent */
+	uint8_t reserved[80];
 };
 static_assert(sizeof(struct iw_map) == 128, "iw_map");
 
@@ -61,5 +60,16 @@ void iw_map_export(struct iw_map *m, const struct iw_map_priv *from);
  * none of which had any consequence yet outside of the state. Nothing was put into C.
  */
 int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to);
+/*
+ * Octets that T took and gave by the notes in it, of the FPDUs. Of an owner that lives and is inside no call on T, or of the agent's own, they
+ * are what T's kernel has counted.
+ */
+uint64_t iw_map_sent(const struct iw_map_priv *of);
+uint64_t iw_map_read(const struct iw_map_priv *of);
+/*
+ * The same as iw_map_import() after the death of the owner. sent, read: T's counts now; the call on T in which it died, if any, is brought to its
+ * end. -EPROTO: also a torn map, or that the connection was over already.
+ */
+int iw_map_recover(struct iw_map *m, const struct iw_map_priv *to, uint64_t sent, uint64_t read);
 
 #endif

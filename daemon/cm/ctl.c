@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,6 +22,10 @@
 #include "match.h"
 #include "message.h"
 #include "switch.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD	77
+#endif
 
 #define MAX_FDS		2
 #define MAX_REQS	64u	/* of one client at a time */
@@ -97,6 +102,18 @@ static void client_drop(struct conn_client *cc)
 
 #define client_log(c, ...) \
 	log_about(LOG_WARNING, &((struct log_about){ .id = LOG_ID_CLIENT, .program = (c)->program, .pid = (c)->pid, .uid = (c)->uid }), __VA_ARGS__)
+
+int ctl_pidfd(struct client *c)
+{
+	int fd = -1;
+	socklen_t len = sizeof(fd);
+
+	if (!getsockopt(full(c)->fd, SOL_SOCKET, SO_PEERPIDFD, &fd, &len))
+		return fd;
+	/* before Linux 6.5: it is alive, since it waits for our answer */
+	fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	return fd < 0 ? -errno : fd;
+}
 
 void ctl_reply(struct client *c, void *msg, const int *fds, unsigned int nfds)
 {

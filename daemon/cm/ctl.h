@@ -38,6 +38,8 @@ void req_move(struct cm_req *to, struct cm_req *from);
 void req_ack(struct cm_req *r, enum iw_reason reason, uint64_t id);
 void req_plain(struct cm_req *r, enum iw_reason reason, uint64_t takes);
 void req_stream(struct cm_req *r, const struct stream_grant *g);
+/* A pidfd of its process, which is the caller's; -errno. */
+int ctl_pidfd(struct client *c);
 /* Send a reply now; fds stay the caller's. A client that does not take its replies is closed. */
 void ctl_reply(struct client *c, void *msg, const int *fds, unsigned int nfds);
 

@@ -90,7 +90,7 @@ int cm_map(struct client *c, const struct iw_ctl_id *msg)
 	p->mapping = m;
 	req_move(&m->req, &r);
 	m->req.cancel = cancel;
-	stream_map(st, mapped, m);
+	stream_map(st, ctl_pidfd(c), mapped, m);
 	return 0;
 }
 

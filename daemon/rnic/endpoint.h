@@ -112,9 +112,10 @@ void endpoint_large(struct endpoint *ep, bool on);
 void endpoint_depths(const struct endpoint *ep, unsigned int *ird, unsigned int *ord);
 
 /*
- * Somebody else is to go on with its connection and its state in the area: it begins nothing any more. still() comes when nothing is under way,
- * not from inside, and no callback follows; or never, when it ends or endpoint_resume() comes first. What was posted and not sent, and what has
- * come and not been delivered, is in the state then. From the first time on, a reset says so to the peer though others have the connection.
+ * Somebody else is to go on with its connection and its state in the area: it receives no more, and sends what was made. still() comes when the
+ * connection has taken all of that and nothing is under way, not from inside, and no callback follows; or never, when it ends or endpoint_resume()
+ * comes first. What has come and was not delivered, and what is posted from then on, is in the state then. From the first time on, a reset says so to
+ * the peer though others have the connection.
  * 0; -EAGAIN: its startup or its end is under way; -EOPNOTSUPP without ENDPOINT_REST.
  */
 int endpoint_rest(struct endpoint *ep, void (*still)(void *ctx));

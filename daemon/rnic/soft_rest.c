@@ -21,7 +21,6 @@ int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
 	c->rests = c->shared = true;
 	c->still = still;
 	engine_cancel(&c->recv_op);	/* what comes all the same is delivered */
-	engine_cancel(&c->send_op);	/* it says how far it came */
 	soft_queue(c);
 	return 0;
 }
@@ -30,7 +29,7 @@ void soft_rest_look(struct soft *c)
 {
 	void (*still)(void *ctx) = c->still;
 
-	if (c->state != SOFT_OPEN || c->over || c->recv_op.busy || c->send_op.busy || c->rx_wanted)
+	if (c->state != SOFT_OPEN || c->over || c->recv_op.busy || c->s->tx[0].used || c->rx_wanted)
 		return;
 	c->still = NULL;
 	still(c->ep.ctx);

@@ -46,7 +46,7 @@ void soft_tx_send(struct soft *c)
 	const struct iw_soft_tx *b = &c->s->tx[0];
 	struct io_uring_sqe *sqe;
 
-	if (c->send_op.busy || c->rests || c->state == SOFT_DEAD)
+	if (c->send_op.busy || (c->rests && !c->still) || c->state == SOFT_DEAD)
 		return;
 	c->send_op.fn = soft_sent;
 	sqe = engine_sqe();
@@ -132,7 +132,7 @@ void soft_sent(struct op *op, int res, bool more)
 		soft_queue(c);
 		return;
 	}
-	if (res < 0 && !((c->s->cut || c->rests) && res == -ECANCELED) && !engine_file_again(c->fd, res, &c->spun)) {
+	if (res < 0 && !(c->s->cut && res == -ECANCELED) && !engine_file_again(c->fd, res, &c->spun)) {
 		soft_lost(c, res == -EAGAIN ? ECONNRESET : -res);
 		return;
 	}

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "proto/map.h"
 #include "daemon/base/conf.h"
@@ -44,6 +45,7 @@ struct stream_map {
 	uint64_t until;
 	struct timer tick;
 	struct area *area;		/* the map, from OFFERED on */
+	int owner;			/* pidfd of who asked for it, from OFFERED on the owner; -1: none */
 	uint64_t tx_pos, rx_pos;	/* of the ring stream then */
 	uint64_t seen, seen_ms;		/* octets, when somebody looked last; when they had changed */
 	void (*done)(void *arg, int ret, const struct stream_mapping *m);
@@ -138,11 +140,20 @@ bool map_taken(const struct stream *st)
 
 /* ---- the pump goes on ---- */
 
+static void let_go(struct stream_map *m)
+{
+	if (m->owner >= 0)
+		close(m->owner);
+	m->owner = -1;
+}
+
 static void forget(struct stream *st)
 {
 	struct stream_map *m = st->map;
 
 	timer_stop(&m->tick);
+	engine_cancel(&st->owner_op);
+	let_go(m);
 	if (m->area)
 		prm_give_one(rnic_pd_user(st->pd), PRM_MEMORY, m->area->len);
 	area_put(m->area);
@@ -178,6 +189,7 @@ static void keep(struct stream *st)
 {
 	struct stream_map *m = st->map;
 
+	let_go(m);
 	m->stage = MAP_KEEPS;
 	m->done = NULL;
 	timer_start(&m->tick, KEEP_MS, kept);
@@ -244,21 +256,28 @@ static void offer(struct stream *st)
 	struct stream_map *m = st->map;
 	struct stream_remote *r = st->remote;
 	struct stream_mapping x;
-	int ret = make(st);
+	struct tcp_count c;
+	struct iw_map *map;
+	int ret = tcp_count(st->end[0].tcp, false, &c);
 
+	if (!ret)
+		ret = make(st);
 	if (ret) {
 		failed(st, ret, false);
 		return;
 	}
+	map = (struct iw_map *)m->area->mem;
 	timer_stop(&m->tick);
 	timer_stop(&r->ack);
 	iw_rs_rx_waiting(&r->f->rs, false);
-	iw_map_export((struct iw_map *)m->area->mem, &priv);
+	iw_map_export(map, &priv);
+	map->tcp_sent = c.sent - iw_map_sent(&priv);
+	map->tcp_read = c.received - c.unread - iw_map_read(&priv);
 	m->tx_pos = r->f->rs.tx_pos;
 	m->rx_pos = r->f->rs.rx_pos;
 	m->stage = MAP_OFFERED;
 	st->on_hup = NULL;
-	atomic_store(&((struct iw_map *)m->area->mem)->owner, IW_MAP_LIBRARY);	/* it means something while hand is TAKEN only */
+	atomic_store(&map->owner, IW_MAP_LIBRARY);	/* it means something while hand is TAKEN only */
 	atomic_store(&stream_page_end(st)->hand, IW_HAND_OFFERED);
 	x = (struct stream_mapping){ .tcp = st->end[0].tcp, .map = m->area->fd, .size = m->area->len };
 	m->done(m->arg, 0, &x);
@@ -325,20 +344,24 @@ static void tick(struct timer *t)
 	map_look(m->st);
 }
 
-void stream_map(struct stream *st, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg)
+void stream_map(struct stream *st, int owner, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg)
 {
-	int ret = can() && st->remote && st->remote->on ? able(st) : -ENOTCONN;
+	int ret = can() && st->remote && st->remote->on && owner >= 0 ? able(st) : -ENOTCONN;
 
 	if (!ret && st->map && st->map->stage != MAP_KEEPS)
 		ret = -EAGAIN;
 	if (!ret && !st->map && !(st->map = calloc(1, sizeof(*st->map))))
 		ret = -ENOMEM;
 	if (ret) {
+		if (owner >= 0)
+			close(owner);
 		done(arg, ret, NULL);
 		return;
 	}
 	timer_stop(&st->map->tick);
-	*st->map = (struct stream_map){ .st = st, .stage = MAP_DRIES, .until = engine_now_ms() + WAIT_MS, .done = done, .arg = arg };
+	*st->map = (struct stream_map){
+		.st = st, .stage = MAP_DRIES, .until = engine_now_ms() + WAIT_MS, .owner = owner, .done = done, .arg = arg,
+	};
 	timer_start(&st->map->tick, WAIT_MS, tick);
 	map_look(st);
 }
@@ -383,16 +406,33 @@ static void catch_up(struct stream *st, uint64_t tx, uint64_t rx)
 		remote_reset(st, lost);
 }
 
-static void take_over(struct stream *st)
+static struct iw_map *map_of(const struct stream *st)
+{
+	return (struct iw_map *)st->map->area->mem;
+}
+
+/* 0; else it cannot be gone on with. */
+static int import(struct stream *st, bool dead)
 {
 	struct iw_map_priv to = priv_of(st);
+	struct tcp_count c;
+	int ret;
+
+	if (!dead)
+		return iw_map_import(map_of(st), &to);
+	ret = tcp_count(st->end[0].tcp, false, &c);
+	return ret ? ret : iw_map_recover(map_of(st), &to, c.sent, c.received - c.unread);
+}
+
+static void take_over(struct stream *st, bool dead)
+{
 	const struct stream_map *m = st->map;
 	const struct iw_rs *rs = &st->remote->f->rs;
-	int ret = iw_map_import((const struct iw_map *)m->area->mem, &to);
+	int ret = import(st, dead);
 
 	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);	/* before an octet moves: the map is not the state any more */
 	if (ret) {
-		stream_log(st, LOG_WARNING, "the application left its queue pair unsound: reset");
+		stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
 		remote_cut(st, ECONNRESET);
 		return;
 	}
@@ -401,9 +441,42 @@ static void take_over(struct stream *st)
 	go_on(st);
 }
 
+static void watch_owner(struct stream *st);
+
+/* Another thread may have let go between the hang-up and the death. */
+static void owner_dead(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, owner_op);
+
+	if (st->state == STREAM_DEAD)
+		stream_ended_op(st);
+	else if (map_taken(st) && res > 0)
+		take_over(st, atomic_load(&map_of(st)->owner) != IW_MAP_AGENT);
+	else if (map_taken(st))
+		watch_owner(st);
+}
+
+static void watch_owner(struct stream *st)
+{
+	struct io_uring_sqe *sqe;
+
+	if (st->owner_op.busy)
+		return;
+	st->owner_op.fn = owner_dead;
+	sqe = engine_sqe();
+	io_uring_prep_poll_add(sqe, st->map->owner, POLLIN);
+	engine_submit(sqe, &st->owner_op);
+}
+
+/* The carrier's hang-up is no death. Who has not let go, living or stopped, is waited for, as TCP would. */
 static void closed(struct stream *st, bool error)
 {
-	take_over(st);
+	if (atomic_load(&map_of(st)->owner) == IW_MAP_AGENT) {
+		take_over(st, false);
+		return;
+	}
+	atomic_fetch_or(&st->page->want, IW_WANT_UNMAP);
+	watch_owner(st);
 }
 
 int stream_mapped(struct stream *st)
@@ -414,7 +487,7 @@ int stream_mapped(struct stream *st)
 	want_not(st);
 	carrier_poll(st, closed);
 	if (st->app_closed)
-		take_over(st);
+		closed(st, st->app_error);
 	return 0;
 }
 
@@ -422,7 +495,9 @@ int stream_unmap(struct stream *st)
 {
 	if (!map_taken(st))
 		return -EINVAL;
-	take_over(st);
+	if (atomic_load(&map_of(st)->owner) != IW_MAP_AGENT)
+		return -EBUSY;
+	take_over(st, false);
 	return 0;
 }
 

@@ -123,16 +123,17 @@ struct stream_mapping {
 	uint64_t size;		/* of the map (proto/map.h) */
 };
 /*
- * The application saw its side of the carrier empty and asks for its queue pair. done: once, perhaps from inside; ret 0: m is the application's,
+ * The application, with the pidfd owner (it is taken), saw its side of the carrier empty and asks for its queue pair. done: once, perhaps from inside; ret 0: m is the application's,
  * and the stream rests until stream_mapped() or stream_map_cancel(). -EAGAIN: octets are on their way; -ENOTCONN: it is not RUNNING, is ending, or
  * cannot be mapped; -EDQUOT, -ENOMEM, -EMFILE. Then the pump goes on.
  */
-void stream_map(struct stream *st, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg);
-/* It was taken: the application works T until stream_unmap(), or until it closes the carrier. 0; -EINVAL: nothing was offered. */
+void stream_map(struct stream *st, int owner, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg);
+/* It was taken: the application works T until stream_unmap(), until it has let go and closes the carrier, or until it is dead. 0; -EINVAL: nothing was offered. */
 int stream_mapped(struct stream *st);
 /* The pump goes on, and done will not be called. False: it was taken. Without one under way: nothing, true. */
 bool stream_map_cancel(struct stream *st);
-/* The application has stopped: the pump goes on with what it left, or the stream is reset where that is unsound. 0; -EINVAL: it is not mapped. */
+/* The application has stopped: the pump goes on with what it left, or the stream is reset where that is unsound. 0; -EINVAL: it is not mapped; -EBUSY: it
+ * has not let go. */
 int stream_unmap(struct stream *st);
 
 /* ---- two hosts: the upgrade of the wire (docs/upgrade.md) ---- */

@@ -2,12 +2,17 @@
 /* A queue pair mapped into the application and back: the test is the library of one end or of both. */
 #include "stream_util.h"
 
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+
 #include "map_util.h"
 #include "daemon/stream/stream_priv.h"
 
 /* ---- the library of an end ---- */
 
 static struct mapped lib[2];
+static int life[2];	/* in the place of their pidfds */
 
 static struct {
 	bool done;
@@ -27,7 +32,7 @@ static void on_map(void *arg, int ret, const struct stream_mapping *m)
 static int ask(int i)
 {
 	said_map.done = false;
-	stream_map(app[i].st, on_map, NULL);
+	stream_map(app[i].st, dup(life[i]), on_map, NULL);
 	run_until(is_true, &said_map.done);
 	return said_map.ret;
 }
@@ -64,6 +69,15 @@ static void map(int i)
 	assert_int_equal(atomic_load(&lib[i].map->owner), IW_MAP_LIBRARY);
 	assert_true(take(i));
 	use(i);
+}
+
+/* As a kernel does it: the pidfd tells last. */
+static void die(int i)
+{
+	mapped_drop(&lib[i]);
+	close_app(i);
+	run_rounds(10);
+	eventfd_write(life[i], 1);
 }
 
 static void unmap(int i)
@@ -159,6 +173,8 @@ static void all_gone(void)
 static int map_setup(void **state)
 {
 	memset(lib, 0, sizeof(lib));
+	for (int i = 0; i < 2; i++)
+		life[i] = eventfd(0, EFD_CLOEXEC);
 	return setup(state);
 }
 
@@ -166,7 +182,12 @@ static int map_teardown(void **state)
 {
 	mapped_drop(&lib[0]);
 	mapped_drop(&lib[1]);
-	return teardown(state);
+	eventfd_write(life[0], 1);
+	eventfd_write(life[1], 1);
+	teardown(state);
+	close(life[0]);
+	close(life[1]);
+	return 0;
 }
 
 /* ---- mapped, and back ---- */
@@ -320,7 +341,7 @@ static int ask_in(struct flow *f, int i)
 {
 	f->asks = i;
 	said_map.done = false;
-	stream_map(app[i].st, on_map, NULL);
+	stream_map(app[i].st, dup(life[i]), on_map, NULL);
 	run_until(answered, f);
 	return said_map.ret;
 }
@@ -610,6 +631,7 @@ static void taken_and_closed(void **state)
 	assert_true(take(0));
 	mapped_begin(&lib[0]);
 	tell(0, "the last");
+	atomic_store(&lib[0].map->owner, IW_MAP_AGENT);
 	close_app(0);
 	run_rounds(10);
 	assert_int_equal(ngone, 0);
@@ -646,12 +668,13 @@ static void read_and_idle(void **state)
 
 /* ---- ends ---- */
 
-/* With the map as it is. Its T stays open. */
+/* Its T stays open. */
 static void closed_while_mapped(void **state)
 {
 	remote_pair();
 	map(0);
 	tell(0, "the last");
+	atomic_store(&lib[0].map->owner, IW_MAP_AGENT);
 	close_app(0);
 	expect(1, "the last");
 	expect_end(&app[1], 0);
@@ -669,7 +692,7 @@ static void closed_with_octets_unread(void **state)
 	run_rounds(20);
 	mapped_step(&lib[0]);
 	assert_true(iw_end_unread(&lib[0].end) > 0);
-	close_app(0);
+	die(0);
 	assert_int_equal(next(1, b), -ECONNRESET);
 	close_app(1);
 	all_gone();
@@ -742,6 +765,8 @@ static void done_while_mapped(void **state)
 	for (int n = 0; n < 4; n++)
 		mapped_step(&lib[n & 1]);
 	assert_true(iw_end_state(&lib[0].end) & IW_END_DONE);
+	for (int i = 0; i < 2; i++)
+		atomic_store(&lib[i].map->owner, IW_MAP_AGENT);
 	close_app(0);
 	close_app(1);
 	all_gone();
@@ -819,8 +844,159 @@ static void the_daemon_leaves(void **state)
 	both_ways();
 	streams_leave();
 	assert_int_equal(next(0, b), -ECONNRESET);
-	mapped_drop(&lib[0]);
+	die(0);
+	close_app(1);
+	all_gone();
+}
+
+/* ---- its owner dies, or seems to ---- */
+
+/* Sends n octets of what is framed, and does not come to note it. */
+static void sent_unnoted(int i, size_t n)
+{
+	size_t len;
+	const uint8_t *out;
+
+	mapped_step(&lib[i]);
+	assert_int_equal(iw_end_put(&lib[i].end, &(struct iovec){ (void *)"the last", 8 }, 1, 0, 8), 8);
+	out = iw_end_out(&lib[i].end, &len);
+	assert_true(n <= len);
+	assert_int_equal(send(lib[i].tcp, out, n, MSG_DONTWAIT | MSG_NOSIGNAL), n);
+}
+
+static void dead(void **state)
+{
+	remote_pair();
+	map(0);
+	tell(0, "the last");
+	die(0);
+	expect(1, "the last");
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+static void dead_before_it_noted_what_it_sent(void **state)
+{
+	for (size_t n = 0; n < 36; n += 7) {
+		eventfd_t x;
+
+		remote_pair();
+		map(0);
+		sent_unnoted(0, n);
+		die(0);
+		expect(1, "the last");
+		expect_end(&app[1], 0);
+		close_app(1);
+		all_gone();
+		eventfd_read(life[0], &x);
+		next_pair();
+	}
+}
+
+/* An ACK, with nothing of the stream. */
+static void dead_before_it_noted_what_it_received(void **state)
+{
+	size_t room;
+	uint8_t *in;
+
+	remote_pair();
+	map(0);
+	tell(0, "the last");
+	expect(1, "the last");
+	run_until(readable, &lib[0].tcp);
+	in = iw_end_in(&lib[0].end, &room);
+	assert_true(recv(lib[0].tcp, in, room, MSG_DONTWAIT) > 0);
+	die(0);
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+/* As TCP. */
+static void dead_with_octets_received_and_not_noted(void **state)
+{
+	size_t room;
+	uint8_t *in;
+	char b[64];
+
+	remote_pair();
+	map(0);
+	tell(1, "nobody reads this");
+	run_until(readable, &lib[0].tcp);
+	in = iw_end_in(&lib[0].end, &room);
+	assert_true(recv(lib[0].tcp, in, room, MSG_DONTWAIT) > 0);
+	die(0);
+	assert_int_equal(next(1, b), -ECONNRESET);
+	close_app(1);
+	all_gone();
+}
+
+static void dead_in_a_change(void **state)
+{
+	char b[64];
+
+	remote_pair();
+	map(0);
+	both_ways();
+	atomic_store(&lib[0].map->changing, 1);
+	die(0);
+	assert_int_equal(next(1, b), -ECONNRESET);
+	close_app(1);
+	all_gone();
+}
+
+/* Counts that cannot be: somebody else has the connection, or wrote them. */
+static void dead_with_other_counts(void **state)
+{
+	char b[64];
+
+	for (int k = 0; k < 4; k++) {
+		eventfd_t x;
+
+		remote_pair();
+		map(0);
+		both_ways();
+		if (k < 2)
+			lib[0].map->tcp_sent += k ? 1 : -(uint64_t)1;
+		else
+			lib[0].map->tcp_read += k & 1 ? 1 : -(uint64_t)(1 << 20);
+		die(0);
+		assert_int_equal(next(1, b), -ECONNRESET);
+		close_app(1);
+		all_gone();
+		eventfd_read(life[0], &x);
+		next_pair();
+	}
+}
+
+/* A hang-up of the carrier is no death, nor is UNMAP of somebody who goes on. */
+static void hung_up_and_alive(void **state)
+{
+	remote_pair();
+	map(0);
+	assert_int_equal(stream_unmap(app[0].st), -EBUSY);
 	close_app(0);
+	run_rounds(10);
+	assert_int_equal(atomic_load(&app[0].page->want), IW_WANT_UNMAP);
+	both_ways();
+	tell(0, "the last");
+	expect(1, "the last");
+	unmap(0);
+	expect_end(&app[1], 0);
+	close_app(1);
+	all_gone();
+}
+
+static void hung_up_and_ended(void **state)
+{
+	remote_pair();
+	map(0);
+	close_app(0);
+	run_rounds(10);
+	assert_int_equal(stream_close(app[0].g.stream_id), 0);
+	expect_end(&app[1], -ECONNRESET);
+	mapped_drop(&lib[0]);
 	close_app(1);
 	all_gone();
 }
@@ -843,9 +1019,12 @@ static void scribbled(unsigned int seed)
 	for (size_t k = 0; k < sizeof(struct iw_qp); k++)
 		p[k] = (uint8_t)rand_r(&seed);
 	info_of(0);
-	if (seed & 1)
+	if (seed & 1) {
 		unmap(0);
-	close_app(0);
+		close_app(0);
+	} else {
+		die(0);
+	}
 	assert_int_equal(next(1, b), -ECONNRESET);
 	close_app(1);
 	all_gone();
@@ -879,8 +1058,11 @@ static void an_unsound_map_is_logged(void **state)
 static void a_scribbled_map(void **state)
 {
 	for (unsigned int seed = 1; seed < 9; seed++) {
+		eventfd_t n;
+
 		scribbled(seed);
-		mapped_drop(&lib[0]);
+		if (!(seed & 1))
+			eventfd_read(life[0], &n);
 		next_pair();
 	}
 }
@@ -913,17 +1095,214 @@ static void a_map_with_some_wrong(void **state)
 	print_message("# unsound %u of 100\n", unsound);
 }
 
+/* ---- the owner is a process of its own ---- */
+
+struct owner {			/* shared with it */
+	_Atomic uint64_t accepted;	/* octets of calls that have returned */
+};
+
+static _Noreturn void owner_works(struct owner *o, unsigned int seed)
+{
+	static uint8_t b[100000];
+
+	for (;;) {
+		size_t n = 1 + (size_t)rand_r(&seed) % (1u << rand_r(&seed) % 17);
+		struct pollfd p = { .fd = lib[0].tcp, .events = POLLIN };
+		uint64_t at = atomic_load(&o->accepted);
+		ssize_t out, in;
+
+		for (size_t k = 0; k < n; k++)
+			b[k] = octet_at(at + k, 0);
+		out = mapped_send(&lib[0], b, n);
+		if (out > 0)
+			atomic_store(&o->accepted, at + (uint64_t)out);
+		in = mapped_recv(&lib[0], b, sizeof(b));
+		if (out <= 0 && in <= 0)
+			poll(&p, 1, 1);
+	}
+}
+
+static _Noreturn void owner_is_hostile(unsigned int seed)
+{
+	struct iw_soft *soft = lib[0].end.s;
+	const struct { void *at; size_t len; } part[] = {
+		{ lib[0].map, sizeof(struct iw_map) }, { lib[0].end.f, sizeof(struct iw_remote) }, { soft, offsetof(struct iw_soft, qp.rq) },
+		{ &soft->qp, sizeof(soft->qp) }, { soft->rx, 65536 }, { soft->txbuf[0], 65536 },
+	};
+	unsigned int nap = 1u << rand_r(&seed) % 15;
+
+	for (;;) {
+		unsigned int k = (unsigned int)rand_r(&seed) % (sizeof(part) / sizeof(part[0]));
+		uint32_t *w = (uint32_t *)part[k].at + (size_t)rand_r(&seed) % (part[k].len / 4);
+
+		*w = rand_r(&seed) % 3 ? *w ^ 1u << rand_r(&seed) % 32 : (uint32_t)rand_r(&seed);
+		if (!(rand_r(&seed) % 32))
+			usleep((unsigned int)rand_r(&seed) % nap);
+	}
+}
+
+/* Of end 0, which has nothing but its own from here on. */
+static pid_t owner_of(struct owner *o, unsigned int seed, bool hostile)
+{
+	pid_t pid = fork();
+
+	for (int sig = 1; !pid && sig < SIGSYS; sig++)
+		signal(sig, SIG_DFL);	/* a death is a death */
+	if (!pid && hostile)
+		owner_is_hostile(seed);
+	if (!pid)
+		owner_works(o, seed);
+	assert_true(pid > 0);
+	return pid;
+}
+
+static void killed(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+struct hears {
+	struct flow f;
+	uint64_t until;
+	bool any, ended;	/* any: what it hears may be anything */
+	int err;
+};
+
+static bool heard(void *arg)
+{
+	static uint8_t b[70000];
+	struct hears *h = arg;
+	ssize_t n = end_recv(1, b, sizeof(b));
+
+	h->ended = !n || (n < 0 && errno != EAGAIN);
+	h->err = n < 0 ? errno : 0;
+	for (ssize_t p = 0; p < n && !h->any; p++)
+		assert_int_equal(b[p], octet_at(h->f.in[1] + (uint64_t)p, 0));
+	h->f.in[1] += n > 0 ? (uint64_t)n : 0;
+	return h->ended;
+}
+
+static bool it_is_time(void *arg)
+{
+	struct stream_info info;
+	struct hears *h = arg;
+
+	flow_out(&h->f, 1);
+	stream_look(app[0].g.stream_id, &info);
+	return h->ended || heard(h) || engine_clock_us() >= h->until;
+}
+
+/* Both directions. */
+static void owner_for(struct hears *h, uint64_t us)
+{
+	h->until = engine_clock_us() + us;
+	run_until(it_is_time, h);
+}
+
+static void next_owner(void)
+{
+	eventfd_t n;
+
+	eventfd_write(life[0], 1);
+	close_app(1);
+	all_gone();
+	eventfd_read(life[0], &n);
+	next_pair();
+}
+
+static unsigned int seed_of(void)
+{
+	const char *s = getenv("IW_SEED");
+	unsigned int seed = s ? (unsigned int)strtoul(s, NULL, 0) : (unsigned int)time(NULL);
+
+	print_message("# IW_SEED=%u\n", seed);
+	return seed;
+}
+
+/* kill -9 at any instruction: whatever a call accepted arrives, or it is a reset; it is never a false end, and nothing is left. */
+static void killed_at_any_moment(void **state)
+{
+	struct owner *o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int seed = seed_of(), runs = getenv("IW_LONG") ? 10000 : 200, ends[2] = { 0 };
+
+	for (unsigned int i = 0; i < runs; i++) {
+		struct hears h = { .f.total = rand_r(&seed) % 2 ? UINT32_MAX : 0 };
+		pid_t pid;
+
+		o->accepted = 0;
+		remote_pair();
+		map(0);
+		pid = owner_of(o, (unsigned int)rand_r(&seed), false);
+		mapped_drop(&lib[0]);
+		close_app(0);
+		owner_for(&h, (unsigned int)rand_r(&seed) % 5000);
+		killed(pid);
+		run_rounds(rand_r(&seed) % 3);
+		eventfd_write(life[0], 1);
+		run_until(heard, &h);
+		assert_true(h.err ? h.err == ECONNRESET || h.err == EPIPE : h.f.in[1] >= o->accepted);
+		ends[!h.err]++;
+		next_owner();
+	}
+	print_message("# %u resets, %u ends\n", ends[0], ends[1]);
+	assert_true(ends[0] && ends[1]);
+	munmap(o, sizeof(*o));
+}
+
+/* One process works its map, another one writes anything into it, also while it is taken over. The daemon and the peer live, and go on with others. */
+static void a_live_map_scribbled_over(void **state)
+{
+	struct owner *o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t end = engine_clock_us() + (getenv("IW_LONG") ? 1800000000u : 3000000u);
+	unsigned int seed = seed_of(), runs = 0, over = 0;
+
+	while (engine_clock_us() < end) {
+		struct hears h = { .f.total = UINT32_MAX, .any = true };
+		pid_t works, hostile;
+
+		o->accepted = 0;
+		remote_pair();
+		map(0);
+		works = owner_of(o, (unsigned int)rand_r(&seed), false);
+		hostile = owner_of(o, (unsigned int)rand_r(&seed), true);
+		owner_for(&h, (unsigned int)rand_r(&seed) % 20000);
+		if (rand_r(&seed) % 2) {
+			atomic_store(&lib[0].map->owner, IW_MAP_AGENT);
+			if (app[0].st)
+				stream_unmap(app[0].st);
+			owner_for(&h, 2000);
+		}
+		killed(works);
+		close_app(0);
+		eventfd_write(life[0], 1);
+		run_rounds(5);
+		killed(hostile);
+		mapped_drop(&lib[0]);
+		run_rounds(5);
+		over += !app[0].st;
+		runs++;
+		next_owner();
+	}
+	print_message("# %u, of which %u were reset\n", runs, over);
+	assert_true(over);
+	munmap(o, sizeof(*o));
+}
+
 #define M(f) cmocka_unit_test_setup_teardown(f, map_setup, map_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		M(killed_at_any_moment), M(a_live_map_scribbled_over),
 		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
 		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),
 		M(closed_with_octets_unread), M(the_peer_closes), M(half_closed_by_the_peer), M(half_closed_by_the_library), M(done_while_mapped),
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
+		M(dead), M(dead_before_it_noted_what_it_sent), M(dead_before_it_noted_what_it_received), M(dead_with_octets_received_and_not_noted),
+		M(dead_in_a_change), M(dead_with_other_counts), M(hung_up_and_alive), M(hung_up_and_ended),
 		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong),
 	};
 

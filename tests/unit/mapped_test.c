@@ -106,6 +106,7 @@ static void setup_end(struct end *x, int tcp, bool initiator)
 	assert_true(m > 0);
 	g.map = (struct iw_map *)m;
 	iw_map_export(g.map, &x->priv.p);
+	atomic_store(&g.map->owner, IW_MAP_LIBRARY);
 	assert_false(iw_end_open(&x->s.view, g.map, g.len));
 	begin(x->c, &x->s, &g);
 }
