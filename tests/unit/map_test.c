@@ -306,7 +306,7 @@ static void test_ahead(void **state)
 	s->limit = 0;
 	peer->limit = pp[0].rs.rx_len;
 	while (do_write(peer, 1000000) || do_take(peer, WIRE) || do_receive(s, WIRE))
-		;
+		do_pump(peer);
 	assert_int_equal(iw_end_unread(&s->e), pp[0].rs.rx_len);
 	assert_int_equal(read_mapped(s, 100), 100);
 	s->consumed += 100;
