@@ -148,7 +148,7 @@ static inline void dut_map_canaries(const struct dut *d, unsigned int recv, unsi
 	assert_memory_equal(m + rx + ring, d->copy + rx + ring, d->v.map_len - rx - ring);
 }
 
-static inline void dut_new(struct dut *d, bool mapped)
+static inline void dut_new_at(struct dut *d, bool mapped)
 {
 	struct iw_qp_param p = { .crc = 1, .mulpdu = 1442, .ird = 2, .ord = 2, .recv_min = 8 };
 	unsigned int rw = IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE;
@@ -176,6 +176,11 @@ static inline void dut_new(struct dut *d, bool mapped)
 	assert_int_equal(iw_qp_post_recv(&e->qp, 2, &s2), 0);
 	end_feed(e, first->p, first->n);
 	assert_true(end_had(e, IW_QP_EV_FIRST_FPDU));
+}
+
+static inline void dut_new(struct dut *d)
+{
+	dut_new_at(d, false);
 }
 
 /* Everything that may not change did not. may: octets at the start of memory `which` that may. */

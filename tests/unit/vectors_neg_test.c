@@ -104,7 +104,7 @@ static void play_neg(const struct vec *v, const struct vec *want, bool mapped, e
 	struct iw_wr wr = { .op = IW_WR_SEND };
 	struct dut d;
 
-	dut_new(&d, mapped);
+	dut_new_at(&d, mapped);
 	if (!mapped && !strcmp(v->name, "neg.rreq.ird"))
 		two_reads(&d);
 	feed(&d, v->p, v->n, how, cut);
@@ -166,7 +166,7 @@ static void play_term(const struct vec *v, bool mapped, enum feed how, size_t cu
 	const struct iw_qp *qp;
 	struct dut d;
 
-	dut_new(&d, mapped);
+	dut_new_at(&d, mapped);
 	qp = dut_qp(&d);
 	feed(&d, v->p, v->n, how, cut);
 	assert_int_equal(qp->state, IW_QP_CLOSING);
@@ -251,7 +251,7 @@ static void read_revoked(void **state)
 	struct dut d;
 	size_t n;
 
-	dut_new(&d, false);
+	dut_new(&d);
 	iw_qp_set_mulpdu(&d.e->qp, 14 + 2048);
 	end_feed(d.e, rreq->p, rreq->n);
 	n = iw_qp_tx(&d.e->qp, &end_ops, d.e, d.e->out, IW_FPDU_MAX_MARKERS, 1);
@@ -273,7 +273,7 @@ static void read_shrunk(void **state)
 	struct dut d;
 	size_t n;
 
-	dut_new(&d, false);
+	dut_new(&d);
 	iw_qp_set_mulpdu(&d.e->qp, 14 + 2048);
 	end_feed(d.e, rreq->p, rreq->n);
 	n = iw_qp_tx(&d.e->qp, &end_ops, d.e, d.e->out, IW_FPDU_MAX_MARKERS, 1);

@@ -494,7 +494,7 @@ static void answers(void **state)
 		uint8_t out[128];
 		struct dut d;
 
-		dut_new(&d, false);
+		dut_new(&d);
 		memcpy(d.mem[0] + GUARD + 8, &word, 8);
 		end_feed(d.e, v->p, v->n);
 		same(pair[i][1], out, end_drain(d.e, out, sizeof(out)));
