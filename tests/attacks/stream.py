@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Attacks on a real iwarpd by a hostile daemon of another host: stream.py OURS THEIRS PORT DAEMON-PID LOG SERVER-LOG [PORT2]
 THEIRS:PORT is an app.py server with the library; its lines in SERVER-LOG say what the application saw. PORT2 is one of another user.
-IW_MAPPED=RUNDIR, of the daemon there: only what concerns streams, each mapped into the server (docs/mapped.md) before it is attacked."""
+IW_MAPPED, iwctl of the daemon there: only what concerns streams, each mapped into the server (docs/mapped.md) before it is attacked."""
 import hashlib
 import json
 import os
@@ -75,7 +75,7 @@ def bounded(before, what, kib=16384):
 
 
 def is_mapped(st):
-    rows = subprocess.run([os.environ["IW_BUILD"] + "/iwctl", "--run-dir", MAPPED, "--json", "streams"], stdout=subprocess.PIPE, check=True).stdout
+    rows = subprocess.run([*MAPPED.split(), "--json", "streams"], stdout=subprocess.PIPE, check=True).stdout
     return any(r["path"] == "mapped" and r["peer"].endswith(f":{st.port}") for r in json.loads(rows))
 
 
