@@ -110,7 +110,7 @@ static bool rs_ok(const struct iw_rs *rs)
 {
 	if (!rs->started || rs->err < 0 || rs->err > ERRNO_MAX || (rs->dead && !rs->err))
 		return false;
-	if (rs->rx_prod - rs->rx_cons > rs->p.rx_len || rs->rx_prod - rs->rx_acked > rs->p.rx_len || rs->rx_acked > rs->rx_cons ||
+	if (rs->rx_prod - rs->rx_cons > rs->p.rx_len || rs->rx_acked > rs->rx_cons ||
 	    rs->rd_issued - rs->rd_cons > rs->p.rd_len)
 		return false;
 	return tx_ok(rs) && ext_ok(rs);

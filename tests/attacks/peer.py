@@ -370,6 +370,7 @@ class Stream:
         self.caps, self.stag, self.to, self.len, self.bufs = f[3:8]
         self.pos = 0            # announced
         self.got = 0            # credits that were returned
+        self.words = 0          # announcements
 
     def data(self, octets, flags=0):
         """Honestly: into the ring, then announced."""
@@ -378,6 +379,7 @@ class Stream:
         if at + len(octets) > self.len:
             self.w.write(self.stag, self.to, octets[self.len - at:])
         self.pos += len(octets)
+        self.words += 1
         self.w.imm(cw(DATA, flags, 0, self.pos))
 
     def next_word(self, *kinds):

@@ -327,15 +327,15 @@ static void ends_do_not_agree(void **state)
 	nothing_for(50);
 }
 
-/* Whether the daemon of that host shows a stream of that state. */
-static bool shows(int h, const char *what)
+/* Whether the daemon of that host shows a stream of which it says that. */
+static bool shows(int h, const char *key, const char *what)
 {
 	const char *build = getenv("IW_BUILD");
-	char cmd[300];
+	char cmd[400];
 
 	at(h);
-	snprintf(cmd, sizeof(cmd), "%s/iwctl --run-dir %s --json streams | tr -d ' \n' | grep -q '\"state\":\"%s\"'", build ? build : "build/plain",
-		 d.dir, what);
+	snprintf(cmd, sizeof(cmd), "%s/iwctl --run-dir %s --json streams | tr -d ' \n' | grep -q '\"%s\":\"%s\"'", build ? build : "build/plain",
+		 d.dir, key, what);
 	return !system(cmd);
 }
 
@@ -350,7 +350,7 @@ static void over_iwarp(struct answer *a, struct answer *b)
 	*a = switch_to(1);
 	both_ways(c, a->fds[0]);
 	*b = switch_to(0);
-	for (uint64_t until = now_ms() + 20000; n < 2; n = shows(0, "running") + shows(1, "running")) {
+	for (uint64_t until = now_ms() + 20000; n < 2; n = shows(0, "state", "running") + shows(1, "state", "running")) {
 		for (int i = 0; i < 100; i++)
 			both_ways(b->fds[0], a->fds[0]);
 		assert_true(now_ms() < until);
@@ -449,17 +449,6 @@ static void mapped_both_ways(struct mapped *m, int fd)
 	assert_memory_equal(b, "pong", 4);
 }
 
-static bool shows_path(int h, const char *what)
-{
-	const char *build = getenv("IW_BUILD");
-	char cmd[400];
-
-	at(h);
-	snprintf(cmd, sizeof(cmd), "%s/iwctl --run-dir %s --json streams | tr -d ' \n' | grep -q '\"path\":\"%s\"'", build ? build : "build/plain",
-		 d.dir, what);
-	return !system(cmd);
-}
-
 static void close_both(struct answer *a, struct answer *b)
 {
 	close(b->fds[0]);
@@ -483,10 +472,10 @@ static void mapped(void **state)
 		mapped_begin(&m);
 		lib_switched(at(0), b.m.stream_id, b.fds[0]);
 		mapped_both_ways(&m, a.fds[0]);
-		assert_true(shows_path(0, "mapped"));
-		assert_true(shows_path(1, "carrier"));
+		assert_true(shows(0, "path", "mapped"));
+		assert_true(shows(1, "path", "carrier"));
 		unmap(at(0), &b, &m);
-		assert_true(shows_path(0, "carrier"));
+		assert_true(shows(0, "path", "carrier"));
 		both_ways(b.fds[0], a.fds[0]);
 	}
 	close_both(&a, &b);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
  * libFuzzer: a live ring stream on a live queue pair, and a hostile peer that knows its positions, STags and open Reads, so that it
- * gets past the first checks. The owner acts in between. Bounds, credits and the fate of every exposed STag are asserted.
+ * gets past the first checks. The owner acts in between, as the daemon on memory of its own, or as the library on its map (proto/end.h), and
+ * hands over. It may be hostile, too, and write to the map whatever it likes. Bounds, credits and the fate of every exposed STag are asserted; what
+ * an honest owner leaves must be sound.
  */
 #include <errno.h>
 
 #include "fuzz.h"
 
-#include "proto/qp.h"
-#include "proto/rs.h"
+#include "proto/end.h"
 #include "proto/wire.h"
 
 #define RING	65536u
@@ -20,9 +21,11 @@
 enum { TX = 0x11, RX, RDA, RQ, EXPOSED = 0x100 };
 
 static struct {
-	struct iw_qp qp;
-	struct iw_rs rs;
-	uint8_t *tx, *rx, *rd, *rq;
+	struct iw_map_priv own, shared, *at;	/* the daemon's, those in the map, and whose turn it is */
+	struct iw_map *map;
+	struct iw_end e;
+	bool spoiled;			/* the map was written to: the stream may be anything, memory must hold */
+	uint8_t *tx;
 	struct { uint32_t stag, len; uint64_t off; } exposed[IW_RS_SA];
 	unsigned int nexposed, stags, aborts;
 	struct { uint32_t stag, size; uint64_t to; } read[IW_QP_ORD];	/* of the victim, not answered */
@@ -32,10 +35,19 @@ static struct {
 	uint8_t out[IW_FPDU_MAX_MARKERS];
 } z;
 
+#define QP	(&z.at->s->qp)
+#define RS	(&z.at->f->rs)
+
+static bool mapped(void)
+{
+	return z.at == &z.shared;
+}
+
 /* ---- the victim's memory ---- */
 static void *local(uint32_t stag, uint64_t to, uint64_t len)
 {
-	const struct { uint8_t *p; uint64_t to, len; } m[] = { { z.tx, TX_TO, RING }, { z.rx, RX_TO, RING }, { z.rd, 0, RD }, { z.rq, 0, BUFS * BUF } };
+	const struct { uint8_t *p; uint64_t to, len; } m[] = { { z.tx, TX_TO, RING }, { z.at->rx_ring, RX_TO, RING }, { z.at->rd, 0, RD },
+								  { z.at->rq, 0, BUFS * BUF } };
 
 	if (stag < TX || stag > RQ || to < m[stag - TX].to || len > m[stag - TX].len || to - m[stag - TX].to > m[stag - TX].len - len)
 		return NULL;
@@ -102,23 +114,23 @@ static int rs_expose(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint
 
 static int rs_post_send(void *ctx, const struct iw_wr *wr)
 {
-	return iw_qp_post_send(&z.qp, wr);
+	return iw_qp_post_send(QP, wr);
 }
 
 static int rs_post_recv(void *ctx, uint64_t wr_id, const struct iw_sge *sge)
 {
-	return iw_qp_post_recv(&z.qp, wr_id, sge);
+	return iw_qp_post_recv(QP, wr_id, sge);
 }
 
 static unsigned int rs_sq_free(void *ctx)
 {
-	return iw_qp_sq_free(&z.qp);
+	return iw_qp_sq_free(QP);
 }
 
 static void rs_event(void *ctx, enum iw_rs_event ev)
 {
 	z.aborts += ev == IW_RS_EV_ABORT;
-	must(z.aborts <= 1);
+	must(z.aborts <= 1 || z.spoiled);
 }
 
 static const struct iw_rs_ops rs_ops = {
@@ -128,7 +140,7 @@ static const struct iw_rs_ops rs_ops = {
 
 static void qp_complete(void *ctx, const struct iw_cqe *cqe)
 {
-	iw_rs_complete(&z.rs, &rs_ops, NULL, cqe);
+	iw_rs_complete(RS, &rs_ops, NULL, cqe);
 }
 
 static void qp_event(void *ctx, enum iw_qp_event ev)
@@ -153,25 +165,41 @@ static void look(const uint8_t *u, size_t n)
 	must(iw_get32(u + 30) && iw_get32(u + 30) <= RD);
 }
 
+static void looks(const uint8_t *out, size_t n)
+{
+	for (size_t i = 0; i < n && !z.spoiled; i += (2u + iw_get16(out + i) + 3u) / 4 * 4 + 4)
+		look(out + i + 2, iw_get16(out + i));
+}
+
 static void drain(void)
 {
+	const uint8_t *p;
 	size_t n;
 
-	iw_rs_pump(&z.rs, &rs_ops, NULL);
-	while ((n = iw_qp_tx(&z.qp, &qp_ops, NULL, z.out, sizeof(z.out), 0))) {
-		for (size_t i = 0; i < n; i += (2u + iw_get16(z.out + i) + 3u) / 4 * 4 + 4)
-			look(z.out + i + 2, iw_get16(z.out + i));
-		iw_qp_tx_done(&z.qp, &qp_ops, NULL, n);
-		iw_rs_pump(&z.rs, &rs_ops, NULL);
+	if (mapped()) {
+		for (iw_end_pump(&z.e); (p = iw_end_out(&z.e, &n)); iw_end_pump(&z.e)) {
+			looks(p, n);
+			iw_end_out_done(&z.e, n);
+		}
+		z.ended |= QP->state != IW_QP_RTS;
+		return;
+	}
+	iw_rs_pump(RS, &rs_ops, NULL);
+	while ((n = iw_qp_tx(QP, &qp_ops, NULL, z.out, sizeof(z.out), 0))) {
+		looks(z.out, n);
+		iw_qp_tx_done(QP, &qp_ops, NULL, n);
+		iw_rs_pump(RS, &rs_ops, NULL);
 	}
 }
 
 static void check(bool pumped)
 {
-	const struct iw_rs *rs = &z.rs;
+	const struct iw_rs *rs = RS;
 	uint32_t stag, n;
 	uint64_t to;
 
+	if (mapped())
+		must(iw_end_unread(&z.e) <= RING + (1ull << 30) * IW_RS_SA && !rs->tx_nsa && rs->tx_sent == rs->tx_pos);
 	must(rs->rx_cons <= rs->rx_prod && rs->rx_prod - rs->rx_cons <= RING);
 	must(rs->credits <= rs->peer_bufs && rs->unreturned <= BUFS);
 	must(rs->ext_tail - rs->ext_head <= IW_RS_EXT && rs->rx_nsa <= IW_RS_SA && rs->tx_nsa <= IW_RS_SA);
@@ -183,13 +211,33 @@ static void check(bool pumped)
 }
 
 /* ---- the peer ---- */
+static void give_mapped(const uint8_t *p, size_t n)
+{
+	for (size_t room, k; n; p += k, n -= k) {
+		uint8_t *to = iw_end_in(&z.e, &room);
+
+		must(room > 0);
+		k = n < room ? n : room;
+		memcpy(to, p, k);
+		iw_end_in_done(&z.e, k);
+	}
+	must(z.e.s->rx_off == z.e.s->rx_len);
+	z.ended |= QP->state != IW_QP_RTS;
+}
+
 static void give(uint8_t *fpdu, size_t ulpdu)
 {
 	size_t n = fpdu_close(fpdu, ulpdu);
 	uint8_t *exact = malloc(n);
 
 	memcpy(exact, fpdu, n);
-	must(iw_qp_rx(&z.qp, &qp_ops, NULL, exact, n) == n);
+	if (mapped()) {
+		give_mapped(exact, n);
+	} else {
+		size_t used = iw_qp_rx(QP, &qp_ops, NULL, exact, n);
+
+		must(used == n || z.spoiled);
+	}
 	free(exact);
 }
 
@@ -226,13 +274,13 @@ static void word(struct input *in, uint8_t out[8])
 
 	switch (how & 3) {
 	case 0:
-		v = z.rs.rx_prod + in16(in);
+		v = RS->rx_prod + in16(in);
 		break;
 	case 1:
-		v = z.rs.ring_acked + in16(in) % (z.rs.ring_sent - z.rs.ring_acked + 2);
+		v = RS->ring_acked + in16(in) % (RS->ring_sent - RS->ring_acked + 2);
 		break;
 	case 2:
-		v = z.rs.tx_nsa ? z.rs.tx_sa[0].id + in8(in) % 3 : z.rs.rx_sa_id + in8(in) % 3;
+		v = RS->tx_nsa ? RS->tx_sa[0].id + in8(in) % 3 : RS->rx_sa_id + in8(in) % 3;
 		break;
 	default:
 		v = in48(in);
@@ -255,7 +303,7 @@ static void peer_inline(struct input *in)
 	uint8_t body[BUF];
 	uint32_t n = in8(in) % (BUF - 8) + 1;
 
-	iw_put64(body, 1ull << 60 | (uint64_t)(in8(in) & 7) << 56 | ((z.rs.rx_prod + n) & 0xffffffffffffull));
+	iw_put64(body, 1ull << 60 | (uint64_t)(in8(in) & 7) << 56 | ((RS->rx_prod + n) & 0xffffffffffffull));
 	in_octets(in, body + 8, n);
 	untagged(IW_OP_SEND_SE, 0, 0, body, 8 + n);
 }
@@ -264,7 +312,7 @@ static void peer_srcavail(struct input *in)
 {
 	uint8_t body[28];
 
-	iw_put64(body, 4ull << 60 | (uint64_t)(in8(in) & 3) << 56 | ((z.rs.rx_sa_id + 1 + in8(in) % 2) & 0xffffffffffffull));
+	iw_put64(body, 4ull << 60 | (uint64_t)(in8(in) & 3) << 56 | ((RS->rx_sa_id + 1 + in8(in) % 2) & 0xffffffffffffull));
 	iw_put32(body + 8, 0x99);
 	iw_put64(body + 12, in16(in));
 	iw_put64(body + 20, in16(in) * 16);
@@ -274,12 +322,12 @@ static void peer_srcavail(struct input *in)
 static void peer_rddone(struct input *in)
 {
 	uint8_t body[16];
-	const struct iw_rs_tx_sa *sa = &z.rs.tx_sa[0];
+	const struct iw_rs_tx_sa *sa = &RS->tx_sa[0];
 	uint8_t how = in8(in);
 
-	iw_put64(body, 5ull << 60 | (uint64_t)(how & 1) << 56 | (z.rs.tx_nsa ? sa->id : 1));
-	iw_put64(body + 8, how & 1 ? in16(in) : z.rs.tx_nsa ? sa->len : 0);
-	untagged(how & 2 ? IW_OP_SEND : IW_OP_SEND_INV, 0, z.rs.tx_nsa ? sa->stag : 0, body, sizeof(body));
+	iw_put64(body, 5ull << 60 | (uint64_t)(how & 1) << 56 | (RS->tx_nsa ? sa->id : 1));
+	iw_put64(body + 8, how & 1 ? in16(in) : RS->tx_nsa ? sa->len : 0);
+	untagged(how & 2 ? IW_OP_SEND : IW_OP_SEND_INV, 0, RS->tx_nsa ? sa->stag : 0, body, sizeof(body));
 }
 
 static void peer_write(struct input *in)
@@ -364,6 +412,97 @@ static void peer(struct input *in, uint8_t op)
 }
 
 /* ---- the owner ---- */
+static bool hand_over(bool honest)
+{
+	struct iw_soft *s = z.own.s;
+
+	if (!mapped()) {
+		if (z.ended || !iw_map_ready(&z.own))
+			return true;
+		iw_map_export(z.map, &z.own);
+		must(!iw_end_open(&z.e, z.map, z.map->size));
+		z.at = &z.shared;
+		return true;
+	}
+	if (honest)
+		iw_end_pump(&z.e);
+	z.at = &z.own;
+	if (iw_map_import(z.map, &z.own)) {
+		must(!honest || s->qp.ird_head != s->qp.ird_tail);	/* Reads of nothing, and no room for the answers: a reset */
+		return false;
+	}
+	/* T takes what is framed, and what came is parsed */
+	for (unsigned int i = 0; i < 2; i++) {
+		if (s->tx[i].used)
+			iw_qp_tx_done(&s->qp, &qp_ops, NULL, s->tx[i].len - s->tx[i].off);
+		s->tx[i].used = 0;
+	}
+	iw_qp_rx(&s->qp, &qp_ops, NULL, s->rx + s->rx_off, s->rx_len - s->rx_off);
+	s->rx_off = s->rx_len = 0;
+	z.ended |= s->qp.state != IW_QP_RTS;
+	return true;
+}
+
+/* The owner of the map writes what it likes where it likes, but where nothing of use is; then the daemon takes over. False: it resets the stream. */
+static bool scribble(struct input *in)
+{
+	struct iw_soft *s = z.shared.s;
+	struct iw_qp *qp = &s->qp;
+	const struct { void *p; size_t len; } at[] = {
+		{ z.map, IW_MAP_PAGE }, { z.shared.f, sizeof(*z.shared.f) }, { s, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq) },
+		{ &qp->rq[qp->rq_tail % IW_QP_RQ], sizeof(qp->rq[0]) }, { &qp->sq[qp->sq_tail % IW_QP_SQ], sizeof(qp->sq[0]) },
+	};
+
+	z.spoiled = true;
+	for (unsigned int n = 1 + in8(in) % 4; n--; ) {
+		uint8_t how = in8(in);
+		unsigned int i = (how & 7) % 5;
+		uint8_t *p = (uint8_t *)at[i].p + in16(in) % (at[i].len - 8);
+		uint64_t x = in48(in);
+
+		if (how & 0x80)
+			memcpy(p, &x, 8);
+		else
+			*p += (uint8_t)x;
+	}
+	return hand_over(false);
+}
+
+/* What the library's calls do. False: the stream is no more. */
+static bool library(struct input *in, uint8_t what)
+{
+	static uint8_t buf[RING];
+	struct iovec v[2] = { { .iov_base = buf, .iov_len = 5 }, { .iov_base = buf + 5, .iov_len = sizeof(buf) - 5 } };
+	size_t n = in16(in) + 1, unread, k;
+
+	switch (what) {
+	case 0: case 1:
+		unread = iw_end_unread(&z.e);
+		k = iw_end_get(&z.e, v, 2, in->n & 7, n < RING - 8 ? n : RING - 8, what, unread && what ? n % unread : 0);
+		must(k <= n && k <= unread && (k || !unread));
+		break;
+	case 2: case 3:
+		k = iw_end_put(&z.e, v, 2, in->n & 7, n < RING - 8 ? n : RING - 8);
+		must(k <= n && (k || iw_end_blocked(&z.e) || iw_end_state(&z.e) & (IW_END_SHUT | IW_END_DEAD) || !iw_end_room(&z.e)));
+		break;
+	case 4:
+		iw_end_fin(&z.e);
+		break;
+	case 5:
+		if (in8(in) == 1)
+			iw_end_abort(&z.e, ECONNABORTED);
+		break;
+	case 6:
+		iw_end_emss(&z.e, (uint16_t)n);
+		break;
+	case 7:
+		return scribble(in);
+	default:
+		return hand_over(true);
+	}
+	return true;
+}
+
 static void owner(struct input *in, uint8_t what)
 {
 	uint32_t off, n, stag;
@@ -371,45 +510,58 @@ static void owner(struct input *in, uint8_t what)
 
 	switch (what) {
 	case 0:
-		n = iw_rs_rx_peek(&z.rs, &stag, &to);
+		n = iw_rs_rx_peek(RS, &stag, &to);
 		off = in16(in) * 4;
 		if (n)
-			iw_rs_rx_consumed(&z.rs, off < n ? off : n);
+			iw_rs_rx_consumed(RS, off < n ? off : n);
 		break;
 	case 1:
-		iw_rs_tx_space(&z.rs, &off, &n);
+		iw_rs_tx_space(RS, &off, &n);
 		must(off < RING && n <= RING - off);
-		if (n && !z.rs.tx_fin)
-			iw_rs_tx_produced(&z.rs, in16(in) * 4 % n + 1);
+		if (n && !RS->tx_fin)
+			iw_rs_tx_produced(RS, in16(in) * 4 % n + 1);
 		break;
 	case 2:
-		iw_rs_tx_cancel(&z.rs);
+		iw_rs_tx_cancel(RS);
 		break;
 	case 3:
-		iw_rs_tx_fin(&z.rs);
+		iw_rs_tx_fin(RS);
 		break;
 	case 4:
-		if (iw_rs_rx_fin(&z.rs))
-			iw_rs_rx_fin_consumed(&z.rs);
+		if (iw_rs_rx_fin(RS))
+			iw_rs_rx_fin_consumed(RS);
 		break;
 	case 5:
-		if (z.rs.tx_pos)
-			iw_rs_tx_urgent(&z.rs);
+		if (RS->tx_pos)
+			iw_rs_tx_urgent(RS);
 		break;
 	case 6:
-		iw_rs_rx_waiting(&z.rs, in8(in) & 1);
+		iw_rs_rx_waiting(RS, in8(in) & 1);
 		break;
 	case 7:
 		if (in8(in) == 1)
-			iw_rs_abort(&z.rs, ECONNABORTED);
-		iw_rs_push(&z.rs);
+			iw_rs_abort(RS, ECONNABORTED);
+		iw_rs_push(RS);
 		break;
 	case 8:
-		iw_rs_ack(&z.rs);
+		iw_rs_ack(RS);
+		break;
+	case 9:
+		hand_over(true);
 		break;
 	default:
-		iw_rs_ping(&z.rs);
+		iw_rs_ping(RS);
 	}
+}
+
+static void once(const struct iw_rs_param *p)
+{
+	z.tx = calloc(1, RING);
+	z.own = (struct iw_map_priv){ .f = malloc(sizeof(*z.own.f)), .s = aligned_alloc(IW_SOFT_PAGE, sizeof(*z.own.s)), .rq = calloc(1, BUFS * BUF),
+				      .rd = calloc(1, RD), .rx_ring = calloc(1, RING) };
+	z.map = aligned_alloc(IW_MAP_PAGE, iw_map_size(p));
+	memset(z.map, 0, iw_map_size(p));
+	iw_map_at(z.map, p, &z.shared);
 }
 
 static void setup(struct input *in)
@@ -421,21 +573,23 @@ static void setup(struct input *in)
 	const struct iw_qp_param q = { .initiator = 1, .mulpdu = 1442, .ird = 4, .ord = 4, .recv_min = 8 };
 	struct iw_rs_pd pd;
 
-	if (!z.tx) {
-		z.tx = calloc(1, RING);
-		z.rx = calloc(1, RING);
-		z.rd = calloc(1, RD);
-		z.rq = calloc(1, BUFS * BUF);
-	}
+	z.at = &z.own;
+	if (!z.tx)
+		once(&p);
 	z.nexposed = z.aborts = z.nread = 0;
-	z.ended = false;
+	z.ended = z.spoiled = false;
 	for (int i = 0; i < 4; i++)
 		z.msn[i] = 1;
-	iw_qp_init(&z.qp);
-	must(!iw_rs_init(&z.rs, &p, &pd) && !iw_rs_post_all(&z.rs, &rs_ops, NULL) && !iw_qp_start(&z.qp, &q));
+	*z.own.f = (struct iw_remote){ .magic = IW_REMOTE_MAGIC, .version = IW_REMOTE_VERSION, .running = 1, .p = p };
+	memset(z.own.s, 0, offsetof(struct iw_soft, qp));
+	z.own.s->magic = IW_SOFT_MAGIC;
+	z.own.s->version = IW_SOFT_VERSION;
+	z.own.s->size = sizeof(*z.own.s);
+	iw_qp_init(QP);
+	must(!iw_rs_init(RS, &p, &pd) && !iw_rs_post_all(RS, &rs_ops, NULL) && !iw_qp_start(QP, &q));
 	pd = (struct iw_rs_pd){ .ver_lo = 1, .ver_hi = 1, .caps = in8(in) & 31, .ring_len = RING, .bufs = (uint16_t)(8 + in8(in)), .buf_size = 128,
 				.srcavail_max = in8(in) & 15 };
-	must(!iw_rs_start(&z.rs, &pd));
+	must(!iw_rs_start(RS, &pd));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -448,17 +602,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.n && !z.ended) {
 		uint8_t op = in8(&in);
 
-		if (op & 0x80)
+		if (op & 0x80 && mapped()) {
+			if (!library(&in, op & 15))
+				return 0;
+		} else if (op & 0x80) {
 			owner(&in, op & 15);
-		else
+		} else {
 			peer(&in, op & 15);
+		}
 		if (!(op & 0x40))
 			drain();
 		check(!(op & 0x40));
 	}
 	drain();
 	check(true);
-	iw_qp_lost(&z.qp, &qp_ops, NULL, ECONNRESET);
+	if (mapped()) {
+		iw_end_lost(&z.e, ECONNRESET);
+		must(z.e.f->rs.done || iw_end_state(&z.e) & IW_END_DEAD);
+	} else {
+		iw_qp_lost(QP, &qp_ops, NULL, ECONNRESET);
+	}
 	check(false);
 	return 0;
 }

@@ -67,6 +67,10 @@ def words():
                 b"\x81\xff\xff\x06\x00", b"\x05\0\0\0\0\1\0\x08\x01", b"\x83\x80\x00\x10", b"\x0a\0\0\0\x10\0\0\0"):
         yield start + act
         yield start + act * 4 + b"\x80\xff\xff" + act * 4
+        # taken by the library; it writes, reads, is given octets; given back, with something written over, too
+        took = start + b"\x89" + act * 2 + b"\x82\x20\x00" + act * 2 + b"\x80\xff\xff\x81\x00\x10"
+        yield took + b"\x88\x00\x00" + act + b"\x89" + act
+        yield took + b"\x87\x00\x00\x01\x02\x00\x10\x00\x00\x00\x00\x00\x01" + act
 
 
 def conf():

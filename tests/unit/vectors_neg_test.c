@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Every golden vector that must be refused, and every Terminate: the exact answer, and memory left alone. */
+/*
+ * Every golden vector that must be refused, and every Terminate, at a queue pair and at a mapped end (proto/end.h): the exact answer, and memory
+ * left alone.
+ */
+#include <errno.h>
+
 #include "vec_dut.h"
 
 /* neg.rreq.ird wants two Reads unanswered. */
@@ -30,16 +35,59 @@ static void want_name(char *want, size_t cap, const char *neg)
 		snprintf(want, cap, "want.%s", neg + 4);
 }
 
-static void check_answer(struct end *e, const struct vec *want)
+/* A mapped end knows no STag but its ring's, which can only be written to: where the vector's STags are such, its answer says that. */
+static void want_mapped(const char *neg, uint8_t *want, size_t n)
 {
-	uint8_t out[256];
-	size_t n = end_drain(e, out, sizeof(out));
+	static const struct {
+		const char *neg;
+		uint8_t layer_type, code;
+	} other[] = {
+		{ "neg.write.pd", 0x11, 0 }, { "neg.write.stream", 0x11, 0 }, { "neg.rreq.wo", 0x01, 0 }, { "neg.rreq.pd", 0x01, 0 },
+		{ "neg.rreq.stream", 0x01, 0 }, { "neg.rreq.low", 0x01, 2 }, { "neg.rreq.high", 0x01, 2 }, { "neg.rreq.huge", 0x01, 2 },
+		{ "neg.at.right", 0x01, 0 }, { "neg.at.pd", 0x01, 0 }, { "neg.at.bounds", 0x01, 2 },
+		{ "neg.at.unaligned", 0x01, 2 }, { "neg.at.unaligned1", 0x01, 2 },
+	};
 
+	for (unsigned int i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		if (strcmp(neg, other[i].neg))
+			continue;
+		want[20] = other[i].layer_type;
+		want[21] = other[i].code;
+		iw_crc32c_put(want + n - 4, iw_crc32c(0, want, n - 4));
+	}
+}
+
+static void check_answer(struct dut *d, const struct vec *neg, const struct vec *want)
+{
+	uint8_t out[256], exact[256];
+	size_t n = dut_drain(d, out, sizeof(out));
+
+	memcpy(exact, want->p, want->n);
+	if (!d->e)
+		want_mapped(neg->name, exact, want->n);
+	if (n != want->n || memcmp(out, exact, n))
+		print_error("%s: %zu octets, %02x%02x, want %02x%02x\n", neg->name, n, out[20], out[21], exact[20], exact[21]);
 	assert_int_equal(n, want->n);
-	assert_memory_equal(out, want->p, n);
-	assert_int_equal(e->qp.state, IW_QP_CLOSING);
-	assert_true(end_had(e, IW_QP_EV_TERM_SENT));
-	assert_int_equal(e->nev, 2);
+	assert_memory_equal(out, exact, n);
+	assert_int_equal(dut_qp(d)->state, IW_QP_CLOSING);
+	if (!d->e)
+		return;
+	assert_true(end_had(d->e, IW_QP_EV_TERM_SENT));
+	assert_int_equal(d->e->nev, 2);
+}
+
+/* The application of a mapped end: a reset, and nothing to be read or sent any more. */
+static void check_reset(struct dut *d)
+{
+	struct iovec v = { .iov_base = "x", .iov_len = 1 };
+
+	assert_int_equal(iw_end_state(&d->m), IW_END_DEAD);
+	assert_int_equal(iw_end_err(&d->m), ECONNRESET);
+	assert_int_equal(iw_end_unread(&d->m), 0);
+	assert_int_equal(iw_end_put(&d->m, &v, 1, 0, 1), 0);
+	iw_end_in_eof(&d->m);
+	assert_int_equal(dut_drain(d, NULL, 0), 0);
+	assert_int_equal(iw_end_state(&d->m), IW_END_DEAD);
 }
 
 static void check_flushed(struct end *e)
@@ -49,25 +97,30 @@ static void check_flushed(struct end *e)
 		assert_true(e->cq[i].op == IW_WR_RECV && e->cq[i].status == IW_WC_FLUSH && e->cq[i].wr_id == i + 1);
 }
 
-static void play_neg(const struct vec *v, const struct vec *want, enum feed how, size_t cut)
+static void play_neg(const struct vec *v, const struct vec *want, bool mapped, enum feed how, size_t cut)
 {
 	const struct vec *after = vec_get("fpdu.send.5"), *after2 = vec_get("fpdu.write.16");
 	struct iw_sge s = { .stag = RECV, .len = 64 };
 	struct iw_wr wr = { .op = IW_WR_SEND };
 	struct dut d;
 
-	dut_new(&d);
-	if (!strcmp(v->name, "neg.rreq.ird"))
+	dut_new_at(&d, mapped);
+	if (!mapped && !strcmp(v->name, "neg.rreq.ird"))
 		two_reads(&d);
-	feed(d.e, v->p, v->n, how, cut);
-	end_feed(d.e, after->p, after->n);	/* dropped silently from here on (DDP-7.1-10) */
-	end_feed(d.e, after2->p, after2->n);
-	check_answer(d.e, want);
-	check_flushed(d.e);
+	feed(&d, v->p, v->n, how, cut);
+	dut_feed(&d, after->p, after->n);	/* dropped silently from here on (DDP-7.1-10) */
+	dut_feed(&d, after2->p, after2->n);
+	check_answer(&d, v, want);
 	if (!strcmp(v->name, "neg2.stagchg"))
 		dut_canaries(&d, 0, 32);
 	else	/* an undelivered receive buffer may hold what came; a Send is placed before its Invalidate is refused */
 		dut_canaries(&d, 5, starts(v->name, "neg2.") ? 60 : starts(v->name, "neg.inv.") ? 1 : 0);
+	if (mapped) {
+		check_reset(&d);
+		dut_free(&d);
+		return;
+	}
+	check_flushed(d.e);
 	assert_int_equal(iw_qp_post_send(&d.e->qp, &wr), -107);
 	assert_int_equal(iw_qp_post_recv(&d.e->qp, 1, &s), -107);
 	iw_qp_rx_eof(&d.e->qp, &end_ops, d.e, 0);
@@ -75,7 +128,7 @@ static void play_neg(const struct vec *v, const struct vec *want, enum feed how,
 	dut_free(&d);
 }
 
-static void negative(void **state)
+static void negative_at(bool mapped)
 {
 	unsigned int seen = 0;
 	char name[48];
@@ -87,41 +140,57 @@ static void negative(void **state)
 			continue;
 		want_name(name, sizeof(name), v->name);
 		want = vec_get(name);
-		play_neg(v, want, WHOLE, 0);
-		play_neg(v, want, OCTETS, 0);
+		play_neg(v, want, mapped, WHOLE, 0);
+		play_neg(v, want, mapped, OCTETS, 0);
 		for (size_t cut = 1; cut < v->n; cut++)
-			play_neg(v, want, CUT, cut);
+			play_neg(v, want, mapped, CUT, cut);
 		v->used = 1;
 		seen++;
 	}
 	assert_int_equal(seen, 78);
 }
 
-/* A Terminate, good or bad, is never answered. */
-static void play_term(const struct vec *v, enum feed how, size_t cut)
+static void negative(void **state)
 {
+	negative_at(false);
+}
+
+static void negative_mapped(void **state)
+{
+	negative_at(true);
+}
+
+/* A Terminate, good or bad, is never answered. */
+static void play_term(const struct vec *v, bool mapped, enum feed how, size_t cut)
+{
+	const struct iw_qp *qp;
 	struct dut d;
 
-	dut_new(&d);
-	feed(d.e, v->p, v->n, how, cut);
-	assert_int_equal(d.e->qp.state, IW_QP_CLOSING);
-	assert_true(end_had(d.e, IW_QP_EV_TERM_RECEIVED));
-	assert_int_equal(d.e->nev, 2);
-	assert_int_equal(end_drain(d.e, NULL, 0), 0);
-	check_flushed(d.e);
+	dut_new_at(&d, mapped);
+	qp = dut_qp(&d);
+	feed(&d, v->p, v->n, how, cut);
+	assert_int_equal(qp->state, IW_QP_CLOSING);
+	assert_int_equal(dut_drain(&d, NULL, 0), 0);
+	if (mapped) {
+		check_reset(&d);
+	} else {
+		assert_true(end_had(d.e, IW_QP_EV_TERM_RECEIVED));
+		assert_int_equal(d.e->nev, 2);
+		check_flushed(d.e);
+	}
 	dut_canaries(&d, 0, 0);
 	if (!starts(v->name, "neg.")) {
-		assert_int_equal(d.e->qp.term.layer, v->p[20] >> 4);
-		assert_int_equal(d.e->qp.term.etype, v->p[20] & 15);
-		assert_int_equal(d.e->qp.term.code, v->p[21]);
-		assert_false(d.e->qp.term.siw_swapped);
+		assert_int_equal(qp->term.layer, v->p[20] >> 4);
+		assert_int_equal(qp->term.etype, v->p[20] & 15);
+		assert_int_equal(qp->term.code, v->p[21]);
+		assert_false(qp->term.siw_swapped);
 	}
-	assert_int_equal(d.e->qp.term.cut, starts(v->name, "neg.") && !starts(v->name, "neg.term.msn2"));
-	assert_int_equal(d.e->qp.term.bad, starts(v->name, "neg.term.msn2"));
+	assert_int_equal(qp->term.cut, starts(v->name, "neg.") && !starts(v->name, "neg.term.msn2"));
+	assert_int_equal(qp->term.bad, starts(v->name, "neg.term.msn2"));
 	dut_free(&d);
 }
 
-static void terminates_received(void **state)
+static void terminates_received_at(bool mapped)
 {
 	for (unsigned int i = 0; i < nvecs; i++) {
 		struct vec *v = &vecs[i];
@@ -129,12 +198,22 @@ static void terminates_received(void **state)
 		if (!starts(v->name, "term.") && !starts(v->name, "want") && !starts(v->name, "neg.term.") &&
 		    !starts(v->name, "ign.term."))
 			continue;
-		play_term(v, WHOLE, 0);
-		play_term(v, OCTETS, 0);
+		play_term(v, mapped, WHOLE, 0);
+		play_term(v, mapped, OCTETS, 0);
 		for (size_t cut = 1; cut < v->n; cut++)
-			play_term(v, CUT, cut);
+			play_term(v, mapped, CUT, cut);
 		v->used = 1;
 	}
+}
+
+static void terminates_received(void **state)
+{
+	terminates_received_at(false);
+}
+
+static void terminates_received_mapped(void **state)
+{
+	terminates_received_at(true);
 }
 
 /* Decoded and encoded again; and the ones without headers through a queue pair. */
@@ -221,7 +300,7 @@ static void bad_marker(void **state)
 		end_reg(e, RECV, 0, buf, sizeof(buf), IW_ACCESS_LOCAL_WRITE);
 		for (unsigned int i = 0; i < 4; i++)
 			assert_int_equal(iw_qp_post_recv(&e->qp, i, &(struct iw_sge){ .stag = RECV, .len = 2048 }), 0);
-		feed(e, v->p, v->n, CUT, cut);
+		feed(&(struct dut){ .e = e }, v->p, v->n, CUT, cut);
 		assert_int_equal(end_drain(e, out, sizeof(out)), want->n);
 		assert_memory_equal(out, want->p, want->n);
 		end_free(e);
@@ -248,7 +327,8 @@ static void all_used(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(negative), cmocka_unit_test(terminates_received), cmocka_unit_test(terminates_sent),
+		cmocka_unit_test(negative), cmocka_unit_test(negative_mapped), cmocka_unit_test(terminates_received),
+		cmocka_unit_test(terminates_received_mapped), cmocka_unit_test(terminates_sent),
 		cmocka_unit_test(read_revoked), cmocka_unit_test(read_shrunk), cmocka_unit_test(bad_marker), cmocka_unit_test(all_used),
 	};
 	int r;

@@ -315,7 +315,7 @@ static void receive_vector(const struct vec *v, bool markers, bool crc, enum fee
 	if (!m[0].tagged)
 		e->qp.rx_msn[m[0].qn] = m[0].msn;
 	ask(e, &m[0]);
-	feed(e, v->p, v->n, how, cut);
+	feed(&(struct dut){ .e = e }, v->p, v->n, how, cut);
 	assert_int_equal(e->qp.state, IW_QP_RTS);
 	assert_int_equal(e->nin, 0);
 	for (unsigned int i = 0; i < n; i++)
