@@ -121,7 +121,8 @@ struct conn { int fd; size_t have, put; uint64_t total, said; };
 static struct conn *conns;
 static int count;
 
-/* Requests and answers on all of them for so many seconds, at least `least` for each, or one on each when that is 0; their number, and when it was over. */
+/* Requests and answers on all of them for so many seconds, `least` for each at least, or just one on each when that is 0; their number, and when
+ * it was over. */
 static uint64_t talk(const void *ask, size_t asked, size_t answered, double seconds, uint64_t least, double *over)
 {
 	struct epoll_event e[EVENTS];
