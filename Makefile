@@ -54,7 +54,8 @@ help:
 	@echo 'make check-interop  in a guest that it builds and boots: against Linux siw, and within strongSwan'\''s ESP (root)'
 	@echo 'make check-boot  installed, started, restarted, used and taken away on machines with systemd, which it builds and boots (root)'
 	@echo 'make fuzz       T=60 seconds for each fuzzer (clang)'
-	@echo 'make bench      pairs against plain TCP (root); bench-rnic: the RNIC alone; bench-guest: and the kernel'\''s siw'
+	@echo 'make bench      beside plain TCP, in three minutes (root); BUSY=4: with so many busy processes; bench-price: what stays plain;'
+	@echo '                bench-pause, bench-worth: upgrades; bench-rnic: the RNIC alone; bench-guest: and the kernel'\''s siw'
 	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
 	@echo 'make dist clean distclean format lint'
 
@@ -126,15 +127,11 @@ $(SOCK): $(B)/tests/sock/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
-$(APPS) $(LIBT) $(filter-out $(B)/bench/mapped,$(BENCH)): $(B)/%: %.c | config.mk
+$(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
 $(B)/tests/lib/echoer: STATIC = -static
-$(B)/bench/mapped: bench/mapped.c $(B)/libproto.a | config.mk
-	@mkdir -p $(@D)
-	$(call say,TEST,$<)
-	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(B)/libproto.a
 
 # our end of the talks with Linux siw, and the verbs end, which runs in the guest of tests/interop/guest
 INTEROP := $(B)/tests/interop/peer $(B)/tests/interop/iwerr
@@ -161,12 +158,11 @@ check: tests
 # installs what is missing, then builds
 demo:
 	$(Q)tests/demo $(B)
-bench: all $(BENCH) $(B)/tests/lib/ready $(B)/bench/rdma/rdma
-	$(Q)bench/run $(B)
-	$(Q)bench/price $(B)
-	$(Q)bench/pause $(B)
-	$(Q)bench/worth $(B)
-	$(Q)bench/rnic $(B)
+# BUSY=4: with so many busy processes beside
+bench: all $(BENCH) $(B)/tests/lib/ready
+	$(Q)bench/run $(if $(BUSY),--busy $(BUSY)) $(B)
+bench-price bench-pause bench-worth: bench-%: all $(BENCH) $(B)/tests/lib/ready
+	$(Q)bench/$* $(B)
 # RNIC to RNIC beside plain TCP; also runs in the guest of check-interop, where verbs reach siw
 RDMA := $(patsubst %.c,$(B)/obj/%.o,$(addprefix bench/rdma/,rdma.c tcp.c soft.c $(if $(filter 1,$(HAVE_VERBS)),verbs.c)))
 $(B)/bench/rdma/rdma: $(RDMA) $(B)/libdaemon.a $(B)/libproto.a
@@ -254,5 +250,5 @@ distclean: clean
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 always:
-.PHONY: all always library-sources help tests check check-interop check-boot fuzz demo bench bench-rnic bench-guest install uninstall dist format lint clean distclean
+.PHONY: all always library-sources help tests check check-interop check-boot fuzz demo bench bench-price bench-pause bench-worth bench-rnic bench-guest install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:

@@ -2,76 +2,19 @@
 /*
  * TCP connections between two processes, measured:
  *	pair serve ADDRESS PORT
- *	pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS
+ *	pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS [WARM]
  *	pair slices ADDRESS PORT OCTETS SECONDS CALLS
  *	pair greet ADDRESS PORT
  *	pair connect ADDRESS PORT SECONDS
  * rr prints microseconds per request and answer of OCTETS each, gap those of the longest one; tx and rx print Gbit/s of writes of OCTETS,
  * to and from the server, counted until the receiver has said that it has everything. slices does as tx, but to 2 s after the call of
  * number CALLS, which must come within SECONDS, and prints Gbit/s of each 100 ms of its calls, from 1 s before that one on. connect, with
- * greet at the other end, prints microseconds per connection: connect, an octet there and one back, close.
+ * greet at the other end, prints microseconds per connection: connect, an octet there and one back, close. With WARM, connections are warmed up
+ * for so many seconds first; rr, tx and rx print nanoseconds of processor time per message besides when BENCH_CPU names a cgroup's cpu.stat.
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
-
-struct ask { char mode[8]; uint32_t size; double seconds; };
+#include "bench/net.h"
 
 static char buf[1 << 22];
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-static void put(int fd, const void *p, size_t n)
-{
-	const char *s = p;
-	ssize_t r;
-
-	for (; n; s += r, n -= (size_t)r) {
-		r = write(fd, s, n);
-		if (r < 0 && errno == EINTR)
-			r = 0;
-		if (r < 0)
-			die("write");
-	}
-}
-
-/* Exactly n octets; false at the end of the stream. */
-static int get(int fd, void *p, size_t n)
-{
-	char *s = p;
-	ssize_t r;
-
-	for (; n; s += r, n -= (size_t)r) {
-		r = read(fd, s, n);
-		if (r == 0)
-			return 0;
-		if (r < 0 && errno == EINTR)
-			r = 0;
-		if (r < 0)
-			die("read");
-	}
-	return 1;
-}
 
 static uint64_t pour(int fd, uint32_t size, double seconds)
 {
@@ -104,6 +47,11 @@ static void answer(int fd)
 
 	if (!get(fd, &a, sizeof(a)) || a.size > sizeof(buf) || a.mode[sizeof(a.mode) - 1])
 		exit(1);
+	for (char last = 0; a.warm && !last; last = buf[0]) {
+		if (!get(fd, buf, WARM_SIZE))
+			exit(1);
+		put(fd, buf, WARM_SIZE);
+	}
 	if (!strcmp(a.mode, "rr")) {
 		while (get(fd, buf, a.size))
 			put(fd, buf, a.size);
@@ -115,27 +63,6 @@ static void answer(int fd)
 		drain(fd);
 	}
 	exit(0);
-}
-
-static int sock(const char *host, const char *port, struct sockaddr_in *a)
-{
-	int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	*a = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
-	if (fd < 0 || inet_pton(AF_INET, host, &a->sin_addr) != 1)
-		die(host);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	return fd;
-}
-
-static int listening(const char *host, const char *port)
-{
-	struct sockaddr_in a;
-	int l = sock(host, port, &a);
-
-	if (bind(l, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(l, 1024) < 0)
-		die(port);
-	return l;
 }
 
 static _Noreturn void serve(int l)
@@ -172,17 +99,6 @@ static _Noreturn void greet(int l)
 	}
 }
 
-static int connected(const char *host, const char *port)
-{
-	struct sockaddr_in a;
-	int one = 1, fd = sock(host, port, &a);
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		die("connect");
-	return fd;
-}
-
 static void ask_once(int fd, uint32_t size)
 {
 	put(fd, buf, size);
@@ -208,9 +124,9 @@ static double connects(const char *host, const char *port, double seconds, uint3
 	return (t - start) * 1e6 / (double)n;
 }
 
-static double rr(int fd, const struct ask *a)
+static void rr(int fd, const struct ask *a)
 {
-	double start = now(), t;
+	double before = cpu(), start = now(), t;
 	uint64_t n = 0;
 
 	do {
@@ -218,11 +134,11 @@ static double rr(int fd, const struct ask *a)
 			ask_once(fd, a->size);
 		t = now();
 	} while (t < start + a->seconds);
-	return (t - start) * 1e6 / (double)n;
+	result((t - start) * 1e6 / (double)n, before, n);
 }
 
 /* Not the first ones, for which the server makes a process. */
-static double gap(int fd, const struct ask *a)
+static void gap(int fd, const struct ask *a)
 {
 	double start, last, t, longest = 0;
 
@@ -233,7 +149,7 @@ static double gap(int fd, const struct ask *a)
 		t = now();
 		longest = t - last > longest ? t - last : longest;
 	}
-	return longest * 1e6;
+	result(longest * 1e6, -1, 1);
 }
 
 static void check(int fd, uint64_t n)
@@ -275,32 +191,45 @@ static void slices(int fd, const struct ask *a, uint64_t calls)
 		printf("%.4f%c", (double)count[i] * a->size * 8 / SLICE / 1e9, i < SLICES - 1 ? ' ' : '\n');
 }
 
-static double tx(int fd, const struct ask *a)
+static void tx(int fd, const struct ask *a)
 {
-	double start = now();
+	double before = cpu(), start = now();
 	uint64_t n = pour(fd, a->size, a->seconds);
 
 	check(fd, n);
-	return (double)n * 8 / (now() - start) / 1e9;
+	result((double)n * 8 / (now() - start) / 1e9, before, n / a->size);
 }
 
-static double rx(int fd, const struct ask *a)
+static void rx(int fd, const struct ask *a)
 {
-	double start = now();
+	double before = cpu(), start = now();
 	uint64_t n = drain(fd);
 
 	shutdown(fd, SHUT_WR);
-	return (double)n * 8 / (now() - start) / 1e9;
+	result((double)n * 8 / (now() - start) / 1e9, before, n / a->size);
+}
+
+/* Until so many seconds are over, and often enough that both ends are worth an upgrade by the calls they made. */
+static void warm_up(int fd, double seconds)
+{
+	double end = now() + seconds;
+
+	for (int n = 0; n < 512 || now() < end; n++) {
+		buf[0] = 0;
+		ask_once(fd, WARM_SIZE);
+	}
+	buf[0] = 1;
+	ask_once(fd, WARM_SIZE);
 }
 
 static const struct {
 	const char *name, *answer;	/* the server does as for that one */
-	double (*run)(int fd, const struct ask *a);
+	void (*run)(int fd, const struct ask *a);
 } modes[] = { { "rr", "rr", rr }, { "gap", "rr", gap }, { "tx", "tx", tx }, { "rx", "rx", rx }, { "slices", "tx", NULL } };
 
 static int usage(void)
 {
-	fputs("usage: pair serve|greet ADDRESS PORT; pair connect ADDRESS PORT SECONDS [OCTETS ROUNDS]; pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS; "
+	fputs("usage: pair serve|greet ADDRESS PORT; pair connect ADDRESS PORT SECONDS [OCTETS ROUNDS]; pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS [WARM]; "
 	      "pair slices ADDRESS PORT OCTETS SECONDS CALLS\n", stderr);
 	return 2;
 }
@@ -313,13 +242,16 @@ static int measure(int argc, char **argv)
 
 	while (i < n && strcmp(argv[1], modes[i].name))
 		i++;
-	if (i == n || !a.size || a.size > sizeof(buf) || argc != (modes[i].run ? 6 : 7))
+	if (i == n || !a.size || a.size > sizeof(buf) || argc < (modes[i].run ? 6 : 7) || argc > 7)
 		return usage();
 	strcpy(a.mode, modes[i].answer);
+	a.warm = modes[i].run && argc == 7;
 	fd = connected(argv[2], argv[3]);
 	put(fd, &a, sizeof(a));
+	if (a.warm)
+		warm_up(fd, atof(argv[6]));
 	if (modes[i].run)
-		printf("%.4f\n", modes[i].run(fd, &a));
+		modes[i].run(fd, &a);
 	else
 		slices(fd, &a, (uint64_t)atol(argv[6]));
 	return 0;

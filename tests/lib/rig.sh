@@ -8,6 +8,7 @@
 #	env -u IWSOCK_CONF program	with the limits that are the default; else every connection is proposed at once
 #	RIG_DAEMON_WITH="prlimit --nofile=600" daemon_start 1	its iwarpd, by another program
 #	done_testing			takes everything down and looks for what was left
+#	rig_cleaned() { ...; }		what a script of yours has to take away besides, however it ends
 #
 # Ends only processes it started and deletes only namespaces it made; their names hold the pid of the test.
 
@@ -45,7 +46,7 @@ rig_up() {
 	RIG_LIB=$RIG_DIR/libiwsock.so	# where every user can read it, wherever the checkout is; LD_PRELOAD takes no space
 	install -m 755 "$IW_BUILD/libiwsock.so" "$RIG_LIB" || exit 1
 	trap rig_trap EXIT
-	trap 'exit 1' INT TERM HUP
+	trap 'exit 1' INT TERM HUP PIPE
 	[ -z "$(LD_PRELOAD=$RIG_LIB env 2>&1 >/dev/null)" ] || { echo "Bail out! no library runs in ${RIG_DIR%/*}, perhaps noexec: set TMPDIR"; exit 1; }
 	chmod 755 "$RIG_DIR"
 	# programs here live too short for the limits that are the default
@@ -345,6 +346,7 @@ rig_clean() {
 		ip netns del "$RIG_ID"h"$h" 2>/dev/null
 	done
 	[ -e "/run/netns/${RIG_ID}sw" ] && ip netns del "$RIG_ID"sw
+	if declare -F rig_cleaned >/dev/null; then rig_cleaned; fi
 	RIG_HOSTS=0
 	if [ -n "${RIG_KEEP-}" ]; then diag "kept $RIG_DIR"; else rm -rf "$RIG_DIR"; fi
 	RIG_DIR=
@@ -354,6 +356,7 @@ rig_clean() {
 rig_trap() {
 	local s=$? p
 	[ -n "$RIG_DIR" ] || exit $s
+	trap '' PIPE	# who read what is said may be gone
 	rig_logs
 	for p in "${RIG_PIDS[@]}" "${RIG_DAEMON[@]}"; do
 		kill -9 "$p" 2>/dev/null

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The state of one end of a stream in memory of its own, started and in Full Operation, as a daemon has it when it maps it; and that state worked
- * as the daemon does, by queue pair and ring stream without a map. Without cmocka: bench/mapped.c uses it too.
+ * as the daemon does, by queue pair and ring stream without a map.
  */
 #ifndef TESTS_END_UTIL_H
 #define TESTS_END_UTIL_H
