@@ -25,6 +25,7 @@
 void __chk_fail(void) __attribute__((noreturn));
 
 #define COPY_MAX 256u
+#define LOOK	0x4000	/* revents: what was waited on in the stream's place said something, or something was put in its place */
 #define WOKEN	(-2)	/* of a wait that ended before its time, and no entry may be ready */
 
 struct call {
@@ -101,9 +102,11 @@ static void correct(struct pollfd *p, bool *mute)
 
 	if (!s && iw_fd_kind(p->fd) == IW_FD_EPOLL && (p->revents & POLLIN) && atomic_load(&iw_reg_mapped) && !iw_ready_set(p->fd))
 		p->revents = 0;
-	if (!s)
+	if (!s) {
+		p->revents &= ~LOOK;
 		return;
-	if (atomic_load(&s->mapped)) {
+	}
+	if (p->revents & LOOK || atomic_load(&s->mapped)) {
 		p->revents = iw_path(s)->bits(s, p->fd, p->events) & asked;
 		if (below_lowat(s, p->fd, p->revents))
 			p->revents &= ~(POLLIN | POLLRDNORM);
@@ -231,7 +234,7 @@ static int wait_mapped(const struct call *c, struct pollfd *v)
 	for (nfds_t i = 0; i < c->n; i++) {
 		closed |= v[i].fd >= 0 && v[i].fd != c->p[i].fd && !mapped(&c->p[i]);	/* the kernel looks once more when time is over */
 		if (rc > 0 && !c->p[i].revents && (v[i].fd == c->p[i].fd || !(v[i].revents & POLLNVAL)))
-			c->p[i].revents = v[i].revents;
+			c->p[i].revents = v[i].fd == c->p[i].fd || !v[i].revents ? v[i].revents : LOOK;
 		v[i].fd = c->p[i].fd;
 	}
 	if (rc > 0 && v[c->n].revents)
