@@ -16,8 +16,8 @@ static long hide_base(void)
 {
 	struct rlimit r;
 
-	if (IW_SYS(prlimit64, 0, RLIMIT_NOFILE, NULL, &r) < 0 || r.rlim_cur >= 1024)
-		return 512;
+	if (IW_SYS(prlimit64, 0, RLIMIT_NOFILE, NULL, &r) < 0 || r.rlim_cur >= 2048)
+		return 1024;
 	return (long)r.rlim_cur / 2;
 }
 

@@ -95,8 +95,8 @@ static void drop_all(void)
 	}
 }
 
-/* One that is kept. It may tell of something old. */
-static int old_watch(void)
+/* It may tell of something old. */
+int iw_kick_watch_kept(void)
 {
 	uint32_t now = atomic_load(&iw_forks);
 
@@ -144,7 +144,7 @@ static int new_watch(void)
 
 int iw_kick_watch(void)
 {
-	int fd = old_watch();
+	int fd = iw_kick_watch_kept();
 
 	return fd < 0 ? new_watch() : fd;
 }

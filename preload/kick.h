@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wakes those who wait by poll or select for what the kernel does not tell of: room in a stream that is shut for writing, where TCP is
+ * Wakes those who wait by poll or select, or in a call on a mapped stream, for what the kernel does not tell of: room in a stream that is shut for writing, where TCP is
  * writable and the carrier may be full; octets of a mapped stream that another thread took from its socket (ready.h).
  * Reaches every thread of this process, and of those that were forked from it, or it from them, since the first wait of this kind.
  */
@@ -15,6 +15,7 @@
 bool iw_kick_may(void);
 /* A descriptor that becomes readable with the next iw_kick(); it may be already. -1: no room. */
 int iw_kick_watch(void);
+int iw_kick_watch_kept(void);		/* without a lock: -1, too, if none is left over */
 /* It was readable. */
 void iw_kick_seen(int watch);
 void iw_kick_done(int watch);

@@ -2,20 +2,17 @@
 /*
  * Taking the map of a stream, and giving it back. Taken as a TCP socket is taken back (switch.c): the fd is gated, nobody is inside a call on
  * it, and everything is judged as it is at this moment. Given back at once, whoever is inside: nothing is held while somebody sleeps, and
- * who sleeps in the TCP socket is woken.
+ * who sleeps for the TCP socket is kicked.
  */
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/single_threaded.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "proto/ctlmsg.h"
 #include "daemon.h"
@@ -35,8 +32,6 @@
 #include "sets.h"
 #include "swap.h"
 #include "sys.h"
-
-#define NUDGE		33	/* a signal that libc keeps to itself, and lets nobody block */
 
 static _Atomic uint32_t maps;	/* streams that are mapped */
 
@@ -82,12 +77,35 @@ bool iw_map_flush(struct iw_stream *s)
 	return true;
 }
 
-void iw_map_news(struct iw_stream *s)
+void iw_map_sweep(struct iw_stream *s)
 {
-	if (iw_likely(!atomic_load(&s->map_waiters)))
-		return;
-	atomic_fetch_add(&s->map_news, 1);
-	iw_futex_wake(&s->map_news, INT32_MAX);
+	int fd = atomic_load(&s->polled) ? 0 : atomic_exchange(&s->map_stale, 0);
+
+	if (fd)
+		iw_fd_unhide_close(fd);
+}
+
+void iw_map_inside(struct iw_stream *s)
+{
+	atomic_fetch_add(&s->polled, 1);
+	atomic_fetch_add(&s->map_calls, 1);
+}
+
+void iw_map_outside(struct iw_stream *s)
+{
+	atomic_fetch_sub(&s->map_calls, 1);
+	atomic_fetch_sub(&s->polled, 1);
+	iw_map_sweep(s);
+}
+
+int iw_map_fd(struct iw_stream *s, int fd)
+{
+	int stale = atomic_load(&s->map_stale);
+	uint32_t w = stale ? iw_word(fd) : 0;
+
+	if (iw_word_kind(w) == IW_FD_SWITCHING)
+		w = iw_word_ungated(w);
+	return !stale || (iw_word_kind(w) == IW_FD_STREAM && iw_stream_at(iw_word_val(w)) == s) ? fd : stale;
 }
 
 /* ---- which ---- */
@@ -166,7 +184,7 @@ static bool room_for_one(void)
 {
 	struct rlimit r;
 
-	return IW_SYS(prlimit64, 0, RLIMIT_NOFILE, NULL, &r) >= 0 && atomic_load(&maps) < r.rlim_cur / 4;
+	return IW_SYS(prlimit64, 0, RLIMIT_NOFILE, NULL, &r) >= 0 && r.rlim_cur >= 1024 && atomic_load(&maps) < r.rlim_cur / 4;
 }
 
 static int option(int fd, int name)
@@ -191,7 +209,7 @@ static bool may(int fd, struct iw_stream *s)
 	struct iw_page_end *me = iw_stream_end(s);
 	struct iw_files files;
 
-	if (atomic_load(&s->refs) != 1 || !iw_stream_alone(s, &fd, 1) || (atomic_load(&iw_candidate_at(s->holder)->flags) & IW_CAND_STDIO))
+	if (atomic_load(&s->polled) || atomic_load(&s->map_stale) || atomic_load(&s->refs) != 1 || !iw_stream_alone(s, &fd, 1) || (atomic_load(&iw_candidate_at(s->holder)->flags) & IW_CAND_STDIO))
 		return false;
 	if (atomic_load(&me->shut) || atomic_load(&me->close_state) != IW_CLOSE_OPEN || !dry(s, fd) || !iw_quiet(fd, NULL))
 		return false;
@@ -274,7 +292,6 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 	s->map = g->map;
 	s->map_len = g->len;
 	iw_mapped_begin(s);
-	atomic_store(&s->map_reader, 0);
 	atomic_fetch_add(&s->map_epoch, 1);
 	atomic_fetch_add(&maps, 1);
 	atomic_store(&s->mapped, g->tcp);
@@ -359,48 +376,6 @@ void iw_map_take(int fd, struct iw_stream *s)
 
 /* ---- giving back ---- */
 
-/* Of libc's own signals: what libc does at this one, if it does anything, is for those that it sends itself. */
-struct kernel_action {
-	void (*handler)(int n, siginfo_t *i, void *context);
-	unsigned long flags;
-	void (*restorer)(void);
-	uint64_t mask;
-};
-
-static void nudged(int n, siginfo_t *i, void *context)
-{
-}
-
-#if defined(__x86_64__)
-void iw_map_nudged(void);
-__asm__(".text\n"
-	".type iw_map_nudged, @function\n"
-	"iw_map_nudged:\n"
-	"	mov	$15, %eax\n"		/* SYS_rt_sigreturn */
-	"	syscall\n"
-	".size iw_map_nudged, . - iw_map_nudged\n");
-#define RESTORER	iw_map_nudged
-#define WITH_RESTORER	0x04000000ul
-#else
-#define RESTORER	NULL
-#define WITH_RESTORER	0ul
-#endif
-
-/* A thread that sleeps in the TCP socket finds that it was interrupted, whatever it has blocked, and looks again. */
-static void nudge(int tid)
-{
-	struct kernel_action ours = { .handler = nudged, .flags = SA_SIGINFO | WITH_RESTORER, .restorer = RESTORER }, old;
-	siginfo_t i = { .si_signo = NUDGE, .si_code = SI_QUEUE };
-	struct timespec t = { 0, 50000 };
-	int pid = (int)IW_SYS(getpid);
-
-	i.si_pid = pid;
-	IW_SYS(rt_sigaction, NUDGE, &ours, &old, 8);
-	IW_SYS(rt_tgsigqueueinfo, pid, tid, NUDGE, &i);
-	IW_SYS(nanosleep, &t, NULL);
-	IW_SYS(rt_sigaction, NUDGE, old.handler ? &old : &ours, NULL, 8);	/* one that comes late must find one */
-}
-
 /* Its octets do not go there any more. Returns the hidden number, 0: it was not mapped. */
 static int stop(struct iw_stream *s)
 {
@@ -411,7 +386,7 @@ static int stop(struct iw_stream *s)
 	tcp = atomic_load(&s->mapped);
 	if (tcp) {
 		if (atomic_load(&s->map->owner) == IW_MAP_LIBRARY)
-			iw_map_flush(s);
+			iw_mapped_end(s);
 		atomic_store(&s->mapped, 0);
 		atomic_store(&s->path, &iw_carrier);
 		atomic_store(&s->known, 0);
@@ -419,32 +394,30 @@ static int stop(struct iw_stream *s)
 		atomic_fetch_sub(&maps, 1);
 		atomic_store(&s->map->owner, IW_MAP_AGENT);
 		IW_SYS(munmap, s->map, s->map_len);
-		atomic_fetch_add(&s->map_news, 1);
-		iw_futex_wake(&s->map_news, INT32_MAX);
 	}
 	iw_map_unlock(s, &st);
 	return tcp;
 }
 
-static void wake_reader(int fd, struct iw_stream *s)
+/* The number means something else from now on; it is free when nobody can be about to sleep on it any more. */
+static void put_over(struct iw_stream *s, int tcp, int fd)
 {
-	int me = (int)IW_SYS(gettid), tid;
-
-	while ((tid = atomic_load(&s->map_reader)) && tid != me && !iw_quiet(fd, NULL))
-		nudge(tid);
+	IW_SYS(dup3, fd, tcp, O_CLOEXEC);
+	atomic_store(&s->map_stale, tcp);
+	iw_map_sweep(s);
 }
 
-/* A call that a handler of this thread interrupted goes on under that number: it is to find nothing. */
+/* What stands there then can be read always. */
 static void close_tcp(struct iw_stream *s, int tcp)
 {
-	int none = atomic_load(&s->map_reader) ? (int)IW_SYS(eventfd2, 0, EFD_CLOEXEC) : -1;
+	int ready = atomic_load(&s->polled) ? (int)IW_SYS(eventfd2, 1, EFD_CLOEXEC) : -1;
 
-	if (none < 0) {
+	if (ready < 0) {
 		iw_fd_unhide_close(tcp);
 		return;
 	}
-	IW_SYS(dup3, none, tcp, O_CLOEXEC);
-	IW_SYS(close, none);
+	put_over(s, tcp, ready);
+	IW_SYS(close, ready);
 }
 
 /* Its registrations are C's again, or gone. */
@@ -463,32 +436,43 @@ static int out_of_sets(int fd, struct iw_stream *s, bool again)
 	return tcp;
 }
 
-void iw_map_give(int fd, struct iw_stream *s)
+static void unmap(int fd, struct iw_stream *s)
 {
 	struct iw_ctl_id m;
 	struct iw_ctl_ack r;
-	int saved = errno, tcp;
 
-	if (!atomic_load(&s->mapped))
-		return;
-	tcp = out_of_sets(fd, s, true);
-	if (!tcp)
-		return;
-	iw_kick();
-	if (!__libc_single_threaded)
-		wake_reader(fd, s);
-	close_tcp(s, tcp);
 	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
 	m.id = s->stream_id;
 	m.fd = fd;
 	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, s->ctl_gen);
+}
+
+void iw_map_give(int fd, struct iw_stream *s)
+{
+	int saved = errno, tcp = atomic_load(&s->mapped) ? out_of_sets(fd, s, true) : 0;
+
+	if (tcp) {
+		close_tcp(s, tcp);
+		iw_kick();
+		unmap(fd, s);
+	}
 	errno = saved;
 }
 
+/* As with TCP, it is closed when those who sleep for it are through: the number is the carrier's until then. */
 void iw_map_close(int fd, struct iw_stream *s)
 {
 	int tcp = atomic_load(&s->mapped) ? out_of_sets(fd, s, false) : 0;
 
+	if (!atomic_load(&s->polled)) {
+		if (tcp)
+			iw_fd_unhide_close(tcp);
+		return;
+	}
+	if (tcp || atomic_load(&s->map_stale))
+		put_over(s, tcp ? tcp : atomic_load(&s->map_stale), fd);
+	if (atomic_load(&s->map_calls))
+		iw_kick();
 	if (tcp)
-		close_tcp(s, tcp);
+		unmap(fd, s);
 }

@@ -18,6 +18,8 @@ void iw_map_take(int fd, struct iw_stream *s);
  * else using the number; not under iw_tab_lock. Keeps errno.
  */
 void iw_map_give(int fd, struct iw_stream *s);
+/* As much of what it left behind as nobody sleeps on any more is closed. */
+void iw_map_sweep(struct iw_stream *s);
 /* The last descriptor is about to be closed. */
 void iw_map_close(int fd, struct iw_stream *s);
 /* The program's time-outs, which are the carrier's, are the TCP socket's too. */
@@ -43,8 +45,11 @@ void iw_map_lock(struct iw_stream *s, struct iw_step *st);
 void iw_map_unlock(struct iw_stream *s, const struct iw_step *st);
 /* Under the lock: frames what is due, and gives TCP what it takes. true: nothing is left. */
 bool iw_map_flush(struct iw_stream *s);
-/* Under the lock: there is something new for those who wait for it. */
-void iw_map_news(struct iw_stream *s);
+/* Somebody's call on it will sleep, before his last look; and is over. */
+void iw_map_inside(struct iw_stream *s);
+void iw_map_outside(struct iw_stream *s);
+/* What such a call goes on with when it is mapped no more: fd, or, if that was closed meanwhile, the carrier by another number. */
+int iw_map_fd(struct iw_stream *s, int fd);
 
 #pragma GCC visibility pop
 #endif

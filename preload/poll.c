@@ -25,6 +25,7 @@
 void __chk_fail(void) __attribute__((noreturn));
 
 #define COPY_MAX 256u
+#define LOOK	0x4000	/* revents: what was waited on in the stream's place said something, or something was put in its place */
 #define WOKEN	(-2)	/* of a wait that ended before its time, and no entry may be ready */
 
 struct call {
@@ -101,9 +102,11 @@ static void correct(struct pollfd *p, bool *mute)
 
 	if (!s && iw_fd_kind(p->fd) == IW_FD_EPOLL && (p->revents & POLLIN) && atomic_load(&iw_reg_mapped) && !iw_ready_set(p->fd))
 		p->revents = 0;
-	if (!s)
+	if (!s) {
+		p->revents &= ~LOOK;
 		return;
-	if (atomic_load(&s->mapped)) {
+	}
+	if (p->revents & LOOK || atomic_load(&s->mapped)) {
 		p->revents = iw_path(s)->bits(s, p->fd, p->events) & asked;
 		if (below_lowat(s, p->fd, p->revents))
 			p->revents &= ~(POLLIN | POLLRDNORM);
@@ -180,15 +183,21 @@ static bool any_mapped(const struct call *c, bool *ready)
 	return any;
 }
 
-/* Somebody sleeps for them, or has done so. */
-static void polls(const struct call *c, void (*say)(struct iw_stream *s))
+/* Somebody sleeps for them: which these were. */
+static void polls(const struct call *c, struct iw_stream **v)
 {
 	for (nfds_t i = 0; i < c->n; i++) {
-		struct iw_stream *s = iw_stream_of(c->p[i].fd);
-
-		if (s)
-			say(s);
+		v[i] = iw_stream_of(c->p[i].fd);
+		if (v[i])
+			iw_ready_polls(v[i]);
 	}
+}
+
+static void polled(const struct call *c, struct iw_stream **v)
+{
+	for (nfds_t i = 0; i < c->n; i++)
+		if (v[i])
+			iw_ready_polled(v[i]);
 }
 
 /* What to ask the kernel for. Number of those that it need not be asked for. */
@@ -216,19 +225,21 @@ static int wait_mapped(const struct call *c, struct pollfd *v)
 {
 	int found = put_mapped(c, v), rc = 0;
 	struct call now = *c;
+	bool closed = false;
 
 	if (found)
 		iw_deadline_ms(&now.d, 0);
 	if ((nfds_t)found < c->n)
 		rc = wait_once(&now, v, c->n + 1);
 	for (nfds_t i = 0; i < c->n; i++) {
+		closed |= v[i].fd >= 0 && v[i].fd != c->p[i].fd && !mapped(&c->p[i]);	/* the kernel looks once more when time is over */
 		if (rc > 0 && !c->p[i].revents && (v[i].fd == c->p[i].fd || !(v[i].revents & POLLNVAL)))
-			c->p[i].revents = v[i].revents;
+			c->p[i].revents = v[i].fd == c->p[i].fd || !v[i].revents ? v[i].revents : LOOK;
 		v[i].fd = c->p[i].fd;
 	}
 	if (rc > 0 && v[c->n].revents)
 		iw_kick_seen(v[c->n].fd);
-	return found || rc > 0 ? WOKEN : rc;
+	return found || rc > 0 || (!rc && closed) ? WOKEN : rc;
 }
 
 /* ---- mute ones ---- */
@@ -332,8 +343,13 @@ static int wait_woken(const struct call *c, struct pollfd *v)
 /* Waits by a copy of the array, and one more entry that is kicked. */
 static __attribute__((noinline)) int wait_copy(const struct call *c, bool kicked, int (*wait)(const struct call *c, struct pollfd *v))
 {
-	struct pollfd some[COPY_MAX + 1], *v = some;
-	size_t size = (c->n + 1) * sizeof(*v);
+	struct {
+		struct iw_stream *s[COPY_MAX];
+		struct pollfd v[COPY_MAX + 1];
+	} some;
+	struct iw_stream **s = some.s;
+	struct pollfd *v = some.v;
+	size_t size = c->n * sizeof(*s) + (c->n + 1) * sizeof(*v);
 	int rc, err, watch;
 
 	if (c->n > COPY_MAX) {
@@ -341,24 +357,25 @@ static __attribute__((noinline)) int wait_copy(const struct call *c, bool kicked
 
 		if (r < 0 && r > -4096)
 			return (int)iw_ret(-ENOMEM);
-		v = (void *)r;
+		s = (void *)r;
+		v = (void *)(s + c->n);
 	}
 	memcpy(v, c->p, c->n * sizeof(*v));
 	watch = kicked && iw_kick_may() ? iw_kick_watch() : -1;
 	v[c->n] = (struct pollfd){ .fd = watch, .events = POLLIN };
 	if (watch >= 0)
-		polls(c, iw_ready_polls);
+		polls(c, s);
 	rc = wait(c, v);
 	err = errno;
 	if (watch >= 0) {
-		polls(c, iw_ready_polled);
+		polled(c, s);
 		iw_kick_done(watch);
 	}
 	for (nfds_t i = 0; i < c->n; i++)
 		if (v[i].fd >= 0 && v[i].fd != c->p[i].fd)
 			IW_SYS(close, v[i].fd);
-	if (v != some)
-		IW_SYS(munmap, v, size);
+	if (v != some.v)
+		IW_SYS(munmap, s, size);
 	errno = err;
 	return rc;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "map.h"
 #include "stream.h"
 
 #pragma GCC visibility push(hidden)
@@ -35,6 +36,8 @@ static inline void iw_ready_polls(struct iw_stream *s)
 static inline void iw_ready_polled(struct iw_stream *s)
 {
 	atomic_fetch_sub(&s->polled, 1);
+	if (atomic_load(&s->map_stale))
+		iw_map_sweep(s);
 }
 
 /* ---- epoll ---- */

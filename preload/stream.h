@@ -22,8 +22,12 @@ struct iw_path_ops;
 struct iw_stream {
 	struct iw_page *page;		/* these two first, and once set never NULL; see iw_stream_new() */
 	const struct iw_path_ops *_Atomic path;	/* what moves its octets; by iw_path() */
-	struct iw_lock map_lock;	/* of what map.c keeps; this, and how often that began or ended, are the slot's: see iw_stream_new() */
-	_Atomic uint32_t map_epoch;
+	struct iw_lock map_lock;	/* of what map.c keeps; these are the slot's: see iw_stream_new() */
+	_Atomic uint32_t map_epoch;	/* how often that began or ended */
+	_Atomic uint32_t polled;	/* who sleeps for it, or is about to: in poll, select, and in calls on it while it is mapped */
+	_Atomic uint32_t map_calls;	/* of these, in calls */
+	_Atomic uint32_t map_senders;	/* of these, until TCP takes something */
+	_Atomic int map_stale;		/* what they may still sleep on: see iw_map_give() */
 	_Atomic uint32_t refs;
 	_Atomic uint32_t flags;		/* IW_PAGE_LOCAL, IW_PAGE_NEAR */
 	uint32_t end;			/* our iw_page.end */
@@ -42,15 +46,11 @@ struct iw_stream {
 	struct iw_map *map;
 	uint64_t map_len;
 	struct iw_end view;		/* on the map */
-	_Atomic int map_reader;		/* the thread that sleeps until TCP has something for us all, or 0 */
-	_Atomic uint32_t map_news;	/* futex: there is something new; and who waits for that */
-	_Atomic uint32_t map_waiters;
 	_Atomic uint32_t map_rest;	/* as back_rest, back_tries */
 	_Atomic uint8_t map_tries;
 	short map_came;			/* under its lock: what those who wait are to be told */
 	_Atomic short known;		/* while it is mapped: its poll bits after the last step, and IW_KNOWN_MORE */
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */
-	_Atomic uint32_t polled;	/* threads that sleep in poll or select for it */
 	_Atomic uint32_t reg;		/* its registration (reg.c): index + 1; 0: none; IW_REG_MANY */
 };
 

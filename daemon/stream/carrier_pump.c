@@ -125,6 +125,14 @@ static void rx_consumed(struct stream *st, uint32_t n)
 		timer_start(&r->ack, ACK_DELAY_MS, ack_now);
 }
 
+static void rx_given(struct stream *st, uint32_t n)
+{
+	st->rx_bytes += n;
+	st->active_ms = engine_now_ms();
+	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
+	rx_consumed(st, n);
+}
+
 static void rx_sent(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, d_tx);
@@ -136,10 +144,7 @@ static void rx_sent(struct op *op, int res, bool more)
 	}
 	r = st->remote;
 	if (res > 0) {
-		st->rx_bytes += (uint64_t)res;
-		st->active_ms = engine_now_ms();
-		atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
-		rx_consumed(st, (uint32_t)res);
+		rx_given(st, (uint32_t)res);
 	} else if (!op_again(res)) {
 		if (st->app_closed || carrier_hup(st)) {
 			remote_abort(st, ECONNRESET);	/* octets that nobody will read */
@@ -174,6 +179,26 @@ static void rx_drained(struct stream *st)
 	if (!st->app_closed)
 		carrier_fin(st);
 	iw_rs_rx_fin_consumed(&r->f->rs);
+}
+
+void pump_unread(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+	uint32_t n, stag;
+	uint64_t to;
+
+	if (st->app_closed || st->d_tx.busy || st->d_drop || r->f->discard)
+		return;
+	while ((n = iw_rs_rx_peek(&r->f->rs, &stag, &to))) {
+		ssize_t k = send(st->d, remote_mem(st, stag, to, n), n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (k <= 0)
+			return;
+		rx_given(st, (uint32_t)k);
+		if (k < (ssize_t)n)
+			return;
+	}
+	rx_drained(st);
 }
 
 static void pump_rx(struct stream *st)

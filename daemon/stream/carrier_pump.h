@@ -6,6 +6,7 @@
 struct stream;
 
 void pump_start(struct stream *st);
+void pump_unread(struct stream *st);		/* what it holds for the application, and the end behind it, as far as the carrier takes it at once */
 void pump_queue(struct stream *st);		/* after this batch */
 
 #endif

@@ -438,6 +438,7 @@ static void take_over(struct stream *st, bool dead)
 	}
 	catch_up(st, rs->tx_pos - m->tx_pos, rs->rx_pos - m->rx_pos);
 	want_later(st);
+	pump_unread(st);	/* before ACK: no call gets EAGAIN where TCP would have served it */
 	go_on(st);
 }
 

@@ -4,10 +4,11 @@
  * not wait. What ends a direction is not done here: the map is given back, and the carrier's answers hold.
  */
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 
 #include "preload/deadline.h"
 #include "preload/handlers.h"
+#include "preload/kick.h"
 #include "preload/lib.h"
 #include "preload/lock.h"
 #include "preload/map.h"
@@ -39,6 +41,10 @@ struct call {
 	size_t n, len, done;
 	uint32_t epoch;
 	bool waits, looked;	/* looked: whether it waits is known */
+	bool sends;		/* it sleeps until TCP takes something */
+	bool inside;		/* it sleeps for the stream, or did: counted until it ends */
+	int watch;		/* see kick.h, or -1 */
+	struct iw_deadline d;	/* once inside */
 	struct iw_step st;
 };
 
@@ -59,7 +65,8 @@ static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io 
 	c->n = io->vec ? io->n : 1;
 	c->len = iw_io_len(io);
 	c->done = 0;
-	c->looked = false;
+	c->looked = c->inside = false;
+	c->watch = -1;
 	return true;
 }
 
@@ -94,6 +101,12 @@ static bool pending(struct iw_stream *s)
 	return iw_end_out(&s->view, &len);
 }
 
+/* It is framed, and nobody waits until TCP takes it. */
+static bool forgotten(struct iw_stream *s)
+{
+	return iw_unlikely(pending(s)) && !atomic_load(&s->map_senders);
+}
+
 static short state(struct iw_stream *s)
 {
 	return (short)((iw_end_unread(&s->view) ? POLLIN | POLLRDNORM : 0) | (pending(s) ? IW_KNOWN_MORE : iw_end_room(&s->view) ? POLLOUT | POLLWRNORM : 0));
@@ -124,6 +137,26 @@ static void leave(struct call *c)
 	iw_map_unlock(c->s, &c->st);
 	if (tell)
 		iw_ready(c->s, c->fd, what);
+}
+
+/* For a while, in which no handler comes where the lock lets none come. */
+static void pause_step(struct call *c)
+{
+	struct iw_step none = { 0 };
+	short what;
+	bool tell = ours(c->s) && news(c->s, &what);
+
+	iw_map_unlock(c->s, &none);
+	if (tell)
+		iw_ready(c->s, c->fd, what);
+}
+
+static void resume_step(struct call *c)
+{
+	if (c->st.blocked)
+		iw_lock_only(&c->s->map_lock);
+	else
+		iw_map_lock(c->s, &c->st);
 }
 
 /* Not locked: the rest is the daemon's to do. */
@@ -159,12 +192,10 @@ static size_t good(const struct call *c, size_t max, bool write)
 
 /* ---- what TCP has for us ---- */
 
-/* Somebody else sleeps there, and will take it. */
-static bool others_turn(struct iw_stream *s)
+/* There is an end that TCP would tell of, whatever is unread: the carrier does. */
+static bool ends(struct iw_stream *s)
 {
-	int tid = atomic_load_explicit(&s->map_reader, memory_order_relaxed);
-
-	return tid && !__libc_single_threaded && tid != (int)IW_SYS(gettid);
+	return iw_unlikely((iw_end_state(&s->view) & ENDED) || s->view.f->rs.rx_fin);
 }
 
 static void came(struct iw_stream *s, long n)
@@ -181,7 +212,6 @@ static void came(struct iw_stream *s, long n)
 		return;
 	if (n <= 0 || iw_end_unread(&s->view) > unread || iw_end_state(&s->view))
 		s->map_came |= POLLIN;
-	iw_map_news(s);
 }
 
 /* The octets that came, of most; else there are none now. */
@@ -190,7 +220,7 @@ static long take(struct iw_stream *s, size_t *most)
 	uint8_t *p;
 	long n;
 
-	if ((iw_end_state(&s->view) & ENDED) || others_turn(s))
+	if (iw_end_state(&s->view) & ENDED)
 		return 0;
 	p = iw_end_in(&s->view, most);
 	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, *most, MSG_DONTWAIT, NULL, NULL);
@@ -244,43 +274,50 @@ static int interrupted(const struct iw_deadline *d)
 	return d->end >= 0 || (atomic_load(&iw_handlers) & IW_HANDLERS_INTERRUPT) ? EINTR : 0;
 }
 
-/* Until TCP takes something (POLLOUT), has something (POLLIN). */
-static int sleep_poll(struct call *c, int tcp, short events, int option)
+/* The end of a call that slept. Not locked. */
+static void outside(struct call *c)
 {
-	struct pollfd p = { .fd = tcp, .events = events };
+	if (c->watch >= 0)
+		iw_kick_done(c->watch);
+	c->watch = -1;
+	if (c->inside)
+		iw_map_outside(c->s);
+	c->inside = false;
+}
+
+static void cancelled(void *call)
+{
+	struct call *c = call;
+
+	if (c->st.blocked)
+		iw_sig_restore(c->st.sigs);
+	atomic_fetch_sub(&c->s->map_senders, c->sends);
+	if (c->sends)
+		give(c);
+	outside(c);
+}
+
+/*
+ * Until TCP takes something (POLLOUT), has something (POLLIN), or somebody kicks. Not locked, but as in the lock where handlers may come:
+ * they do so in here only, so that none of them changes anything behind the last look.
+ */
+static int sleep_poll(struct call *c, int tcp, short events)
+{
+	struct pollfd p[2] = { { .fd = tcp, .events = events }, { .fd = c->watch, .events = POLLIN } };
 	struct timespec t;
-	struct iw_deadline d;
+	sigset_t sigs;
 	int saved = errno, r;
 
-	timeout_of(c->fd, option, &d);
-	r = iw_real.ppoll(&p, 1, iw_deadline_left(&d, &t), NULL);
-	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR ? interrupted(&d) : 0;
+	sigemptyset(&sigs);
+	memcpy(&sigs, &c->st.sigs, sizeof(c->st.sigs));
+	pthread_cleanup_push(cancelled, c);
+	r = iw_real.ppoll(p, 2, iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
+	pthread_cleanup_pop(0);
+	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR ? interrupted(&c->d) : 0;
+	if (p[1].revents > 0)
+		iw_kick_seen(c->watch);
 	errno = saved;
 	return r;
-}
-
-/* Until whoever sleeps for all of us has got something. */
-static int sleep_news(struct call *c, uint32_t news, int option)
-{
-	struct iw_deadline d;
-	struct timespec t;
-	long r;
-
-	timeout_of(c->fd, option, &d);
-	r = IW_SYS(futex, &c->s->map_news, FUTEX_WAIT_PRIVATE, news, iw_deadline_left(&d, &t), NULL, 0);
-	return r == -EINTR ? EINTR : r == -ETIMEDOUT ? EAGAIN : 0;
-}
-
-/* Until TCP has something: its own answer, but that nothing is taken, so that it does not matter how the call ends. */
-static int sleep_peek(int tcp)
-{
-	int saved = errno, err = 0;
-	char c;
-
-	if (iw_real.recv(tcp, &c, 1, MSG_PEEK) < 0)
-		err = errno;
-	errno = saved;
-	return err;
 }
 
 /* Where nobody can come in between: the octets themselves, locked. */
@@ -298,22 +335,24 @@ static int receive(struct call *c)
 	return err == EINTR || err == EAGAIN ? err : 0;
 }
 
-static void reader_gone(void *s)
+/* Counted, and with a watch where others are: before its last look. false: not yet, or not by this path. */
+static bool may_sleep(struct call *c, int option)
 {
-	atomic_store(&((struct iw_stream *)s)->map_reader, 0);
-}
-
-static int sleep_for(struct call *c, int tcp, unsigned int what, bool reads, int option)
-{
-	int err;
-
-	pthread_cleanup_push(reader_gone, c->s);
-	if (what == IW_END_IN && option == SO_RCVTIMEO)
-		err = sleep_peek(tcp);
-	else
-		err = sleep_poll(c, tcp, (short)((what & IW_END_OUT ? POLLOUT : 0) | (reads ? POLLIN : 0)), option);
-	pthread_cleanup_pop(0);
-	return err;
+	if (!c->inside) {
+		timeout_of(c->fd, option, &c->d);
+		iw_map_inside(c->s);
+		c->inside = true;
+	}
+	if (c->watch < 0 && iw_kick_may())
+		c->watch = iw_kick_watch_kept();
+	if (c->watch >= 0 || !iw_kick_may())
+		return true;
+	leave(c);
+	c->watch = iw_kick_watch();
+	if (c->watch < 0)
+		give(c);
+	iw_map_lock(c->s, &c->st);
+	return false;
 }
 
 /*
@@ -323,29 +362,18 @@ static int sleep_for(struct call *c, int tcp, unsigned int what, bool reads, int
 static int wait_for(struct call *c, unsigned int what, int option)
 {
 	struct iw_stream *s = c->s;
-	bool reads = (what & IW_END_IN) && !others_turn(s), news = what == IW_END_IN && !reads;
 	int tcp = atomic_load(&s->mapped), err;
-	uint32_t last = atomic_load(&s->map_news);
 
 	if (what == IW_END_IN && option == SO_RCVTIMEO && __libc_single_threaded && !atomic_load(&iw_handlers))
 		return receive(c);
-	if (reads)
-		atomic_store(&s->map_reader, (int)IW_SYS(gettid));
-	atomic_fetch_add(&s->map_waiters, news);
-	leave(c);
-	err = news ? sleep_news(c, last, option) : sleep_for(c, tcp, what, reads, option);
-	iw_map_lock(s, &c->st);
-	atomic_fetch_sub(&s->map_waiters, news);
-	if (reads) {
-		atomic_store(&s->map_reader, 0);
-		iw_map_news(s);
-	}
-	if (!here(c))
+	if (!may_sleep(c, option))
 		return 0;
-	if (err && err != EINTR && err != EAGAIN) {
-		iw_end_lost(&s->view, err);
-		err = 0;
-	}
+	c->sends = what & IW_END_OUT;
+	atomic_fetch_add(&s->map_senders, c->sends);
+	pause_step(c);
+	err = sleep_poll(c, tcp, (short)((what & IW_END_OUT ? POLLOUT : 0) | (what & IW_END_IN ? POLLIN : 0)));
+	resume_step(c);
+	atomic_fetch_sub(&s->map_senders, c->sends);
 	return err;
 }
 
@@ -382,6 +410,7 @@ static ssize_t tx_rest(struct call *c, struct iw_io *io)
 	struct iw_io one;
 	ssize_t n;
 
+	c->fd = iw_map_fd(c->s, c->fd);
 	if (!skip)
 		return iw_path(c->s)->tx(c->s, c->fd, io, c->flags);
 	for (size_t i = 0; i < c->n; i++) {
@@ -405,7 +434,7 @@ static ssize_t tx_rest(struct call *c, struct iw_io *io)
 static ssize_t tx_end(struct call *c, int err)
 {
 	/* nobody would come back to give TCP what is left */
-	bool left = pending(c->s) && (c->done == c->len || waits(c));
+	bool left = ends(c->s) || (forgotten(c->s) && (c->done == c->len || waits(c)));
 
 	leave(c);
 	if (left)
@@ -415,45 +444,56 @@ static ssize_t tx_end(struct call *c, int err)
 	return iw_fail(err);
 }
 
-static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+static ssize_t tx_call(struct call *c, struct iw_io *io)
 {
-	struct call c;
+	struct iw_stream *s = c->s;
 	int err;
 
-	if (iw_unlikely(flags & MSG_OOB))	/* no urgent mark on this path yet */
-		return iw_fail(EOPNOTSUPP);
-	if (!call_init(&c, s, fd, io, flags))
-		return -1;
-	if (!enter(&c))
-		return tx_rest(&c, io);
+	if (!enter(c))
+		return tx_rest(c, io);
 	for (;;) {
 		unsigned int what;
 
-		if (iw_unlikely(iw_end_state(&s->view) & (ENDED | IW_END_SHUT))) {
-			leave(&c);
-			give(&c);
-			return tx_rest(&c, io);
+		if (iw_unlikely(ends(s) || (iw_end_state(&s->view) & IW_END_SHUT))) {
+			leave(c);
+			give(c);
+			return tx_rest(c, io);
 		}
-		err = tx_some(&c);
-		if (iw_likely(c.done == c.len && !pending(s)) || err)
+		err = tx_some(c);
+		if (iw_likely(c->done == c->len && !pending(s)) || err)
 			break;
-		if (iw_end_state(&s->view) & ENDED)
+		if (ends(s))
 			continue;
-		if (!waits(&c)) {
+		if (!waits(c)) {
 			err = EAGAIN;
 			break;
 		}
 		what = pending(s) ? IW_END_OUT | IW_END_IN : iw_end_blocked(&s->view);
-		err = what ? wait_for(&c, what, SO_SNDTIMEO) : 0;
-		if (!here(&c)) {
-			leave(&c);
-			return tx_rest(&c, io);
+		err = what ? wait_for(c, what, SO_SNDTIMEO) : 0;
+		if (!here(c)) {
+			leave(c);
+			return tx_rest(c, io);
 		}
 		if (err)
 			break;
 		take_all(s);	/* whatever it waited for: the peer may do the same */
 	}
-	return tx_end(&c, err);
+	return tx_end(c, err);
+}
+
+static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	struct call c;
+	ssize_t n;
+
+	if (iw_unlikely(flags & MSG_OOB))	/* no urgent mark on this path yet */
+		return iw_fail(EOPNOTSUPP);
+	if (!call_init(&c, s, fd, io, flags))
+		return -1;
+	n = tx_call(&c, io);
+	if (iw_unlikely(c.inside))
+		outside(&c);
+	return n;
 }
 
 /* Out of a file by a buffer of ours. What is no file the carrier takes from. */
@@ -536,9 +576,17 @@ static bool rx_over(struct iw_stream *s)
 	return iw_unlikely(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_end_unread(&s->view);
 }
 
+/* An end that this call found, and that others may wait for: nobody else will find it. */
+static bool told(struct call *c)
+{
+	struct iw_stream *s = c->s;
+
+	return ends(s) && (!iw_end_unread(&s->view) || atomic_load(&s->reg) || atomic_load(&s->polled) > c->inside);
+}
+
 static ssize_t rx_end(struct call *c, int err)
 {
-	bool left = pending(c->s) || rx_over(c->s);	/* the peer may wait for it; the carrier says what TCP would say to who waits */
+	bool left = forgotten(c->s) || told(c);		/* the peer may wait for it; the carrier says what TCP would say to who waits */
 
 	leave(c);
 	if (iw_unlikely(left))
@@ -551,7 +599,7 @@ static ssize_t rx_end(struct call *c, int err)
 /* The carrier's answer, if there is none yet. */
 static ssize_t rx_rest(struct call *c, struct iw_io *io)
 {
-	return c->done ? (ssize_t)c->done : iw_path(c->s)->rx(c->s, c->fd, io, c->flags);
+	return c->done ? (ssize_t)c->done : iw_path(c->s)->rx(c->s, iw_map_fd(c->s, c->fd), io, c->flags);
 }
 
 static bool rx_enough(const struct call *c)
@@ -561,10 +609,41 @@ static bool rx_enough(const struct call *c)
 	return c->flags & MSG_WAITALL ? c->done == c->len : c->done;
 }
 
+static ssize_t rx_call(struct call *c, struct iw_io *io)
+{
+	struct iw_stream *s = c->s;
+	int err;
+
+	if (!enter(c))
+		return rx_rest(c, io);
+	for (;;) {
+		err = rx_some(c);
+		if (iw_likely(rx_enough(c)) || err)
+			break;
+		if (rx_over(s)) {
+			leave(c);
+			give(c);
+			return rx_rest(c, io);
+		}
+		if (!waits(c)) {
+			err = EAGAIN;
+			break;
+		}
+		err = wait_for(c, pending(s) ? IW_END_OUT | IW_END_IN : IW_END_IN, SO_RCVTIMEO);
+		if (!here(c)) {
+			leave(c);
+			return rx_rest(c, io);
+		}
+		if (err)
+			break;
+	}
+	return rx_end(c, err);
+}
+
 static ssize_t mapped_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
 	struct call c;
-	int err;
+	ssize_t n;
 
 	if (iw_unlikely((flags & MSG_OOB) || (io->form == IW_IO_V2 && io->off != -1)))
 		return iw_carrier.rx(s, fd, io, flags);
@@ -572,31 +651,10 @@ static ssize_t mapped_rx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 		return -1;
 	if (!c.len && io->form != IW_IO_SOCK)
 		return 0;
-	if (!enter(&c))
-		return rx_rest(&c, io);
-	for (;;) {
-		err = rx_some(&c);
-		if (iw_likely(rx_enough(&c)) || err)
-			break;
-		if (rx_over(s)) {
-			leave(&c);
-			if (!c.done)
-				give(&c);
-			return rx_rest(&c, io);
-		}
-		if (!waits(&c)) {
-			err = EAGAIN;
-			break;
-		}
-		err = wait_for(&c, pending(s) ? IW_END_OUT | IW_END_IN : IW_END_IN, SO_RCVTIMEO);
-		if (!here(&c)) {
-			leave(&c);
-			return rx_rest(&c, io);
-		}
-		if (err)
-			break;
-	}
-	return rx_end(&c, err);
+	n = rx_call(&c, io);
+	if (iw_unlikely(c.inside))
+		outside(&c);
+	return n;
 }
 
 static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
@@ -606,12 +664,6 @@ static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
 }
 
 /* ---- what it holds, and its ends ---- */
-
-/* There is an end that TCP would tell of, whatever is unread: the carrier does. */
-static bool ends(struct iw_stream *s)
-{
-	return iw_unlikely((iw_end_state(&s->view) & ENDED) || s->view.f->rs.rx_fin);
-}
 
 static short mapped_bits(struct iw_stream *s, int fd, short events)
 {
@@ -664,6 +716,7 @@ static short mapped_wait_events(struct iw_stream *s, short events)
 static long mapped_inq(struct iw_stream *s, int fd)
 {
 	struct call c = { .s = s, .fd = fd };
+	bool over;
 	long n;
 
 	if (!enter(&c))
@@ -672,7 +725,10 @@ static long mapped_inq(struct iw_stream *s, int fd)
 		;
 	iw_map_flush(s);
 	n = (long)iw_end_unread(&s->view);
+	over = ends(s);
 	leave(&c);
+	if (over)
+		give(&c);
 	return n;
 }
 
@@ -699,6 +755,12 @@ static int mapped_shutdown(struct iw_stream *s, int fd, int how)
 {
 	iw_map_give(fd, s);
 	return iw_path(s)->shutdown(s, fd, how);
+}
+
+void iw_mapped_end(struct iw_stream *s)
+{
+	take_all(s);
+	iw_map_flush(s);
 }
 
 const struct iw_path_ops iw_mapped = {
