@@ -481,7 +481,7 @@ void iw_map_give(int fd, struct iw_stream *s)
 	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
 	m.id = s->stream_id;
 	m.fd = fd;
-	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, s->ctl_gen);
+	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, 0);	/* whoever it is by now */
 	errno = saved;
 }
 

@@ -20,6 +20,7 @@
 #include "daemon/rnic/soft.h"
 #include "carrier.h"
 #include "carrier_pump.h"
+#include "keep.h"
 #include "life.h"
 #include "remote.h"
 #include "remote_mem.h"
@@ -144,6 +145,8 @@ static void forget(struct stream *st)
 
 	timer_stop(&m->tick);
 	if (m->area)
+		keep_not(st, m->area);
+	if (m->area)
 		prm_give_one(rnic_pd_user(st->pd), PRM_MEMORY, m->area->len);
 	area_put(m->area);
 	free(m);
@@ -174,7 +177,7 @@ static void go_on(struct stream *st)
 		pump_start(st);
 }
 
-static void keep(struct stream *st)
+static void stay_wet(struct stream *st)
 {
 	struct stream_map *m = st->map;
 
@@ -189,7 +192,7 @@ static void failed(struct stream *st, int ret, bool unread)
 	struct stream_map m = *st->map;
 
 	if (unread)
-		keep(st);
+		stay_wet(st);
 	else
 		go_on(st);
 	if (ret != -EAGAIN)
@@ -246,6 +249,8 @@ static void offer(struct stream *st)
 	struct stream_mapping x;
 	int ret = make(st);
 
+	if (!ret)
+		ret = keep(st, m->area);
 	if (ret) {
 		failed(st, ret, false);
 		return;
@@ -388,10 +393,10 @@ static void take_over(struct stream *st)
 	struct iw_map_priv to = priv_of(st);
 	const struct stream_map *m = st->map;
 	const struct iw_rs *rs = &st->remote->f->rs;
-	int ret = iw_map_import((const struct iw_map *)m->area->mem, &to);
 
-	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);	/* before an octet moves: the map is not the state any more */
-	if (ret) {
+	/* before an octet moves: the map is not the state any more, and while it is imported there is none */
+	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);
+	if (iw_map_import((const struct iw_map *)m->area->mem, &to)) {
 		stream_log(st, LOG_WARNING, "the application left its queue pair unsound: reset");
 		remote_cut(st, ECONNRESET);
 		return;
@@ -418,12 +423,52 @@ int stream_mapped(struct stream *st)
 	return 0;
 }
 
+static bool let_go(const struct stream *st)
+{
+	return atomic_load(&((const struct iw_map *)st->map->area->mem)->owner) == IW_MAP_AGENT;
+}
+
 int stream_unmap(struct stream *st)
 {
-	if (!map_taken(st))
+	if (!map_taken(st) || !let_go(st))
 		return -EINVAL;
 	take_over(st);
 	return 0;
+}
+
+int map_revive(struct stream *st, int fd, uint64_t len)
+{
+	struct prm_user *u = rnic_pd_user(st->pd);
+	struct stream_map *m = calloc(1, sizeof(*m));
+	int ret = m ? prm_take_one(u, PRM_MEMORY, len) : -ENOMEM;
+
+	if (!ret && (ret = area_adopt(u, len, fd, &m->area)))
+		prm_give_one(u, PRM_MEMORY, len);
+	if (ret) {
+		free(m);
+		return ret;
+	}
+	m->st = st;
+	m->tx_pos = st->remote->f->rs.tx_pos;
+	m->rx_pos = st->remote->f->rs.rx_pos;
+	m->stage = MAP_TAKEN;
+	st->map = m;
+	return 0;
+}
+
+/* The map is not the state if it was imported, or never offered; and is as it was if it was not taken. */
+void map_revived(struct stream *st)
+{
+	if (stream_withdraw(st, 0)) {
+		go_on(st);
+	} else if (atomic_load(&stream_page_end(st)->hand) != IW_HAND_TAKEN) {
+		stream_log(st, LOG_INFO, "was in the hands of a daemon that ended: reset");
+		remote_cut(st, ECONNRESET);
+	} else {
+		carrier_poll(st, closed);
+		if (let_go(st))
+			take_over(st);
+	}
 }
 
 void map_info(const struct stream *st, struct stream_info *i)
