@@ -329,7 +329,7 @@ static bool behind_gate(int fd, struct iw_stream *s)
 	uint32_t w = iw_stream_word(s);
 	bool done;
 
-	if (atomic_load(&s->mapped) || !s->holder || iw_stream_local(s) || s->ctl_gen != iw_daemon_gen() || !iw_word_cas(fd, w, iw_word_gated(w)))
+	if (atomic_load(&s->mapped) || !s->holder || iw_stream_local(s) || iw_stream_own(s, fd) || !iw_word_cas(fd, w, iw_word_gated(w)))
 		return false;
 	done = take(fd, s);
 	iw_word_set(fd, w);
