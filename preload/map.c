@@ -26,6 +26,7 @@
 #include "lock.h"
 #include "map.h"
 #include "opts.h"
+#include "orphan.h"
 #include "path.h"
 #include "paths/carrier.h"
 #include "paths/mapped.h"
@@ -115,8 +116,11 @@ static int next(int fd, bool all, struct iw_stream **s)
 bool iw_maps_any(bool all)
 {
 	struct iw_stream *s;
+	int fd = next(0, all, &s);
 
-	return next(0, all, &s) >= 0;
+	while (fd >= 0 && iw_orphan_known(s))
+		fd = next(fd + 1, all, &s);
+	return fd >= 0;
 }
 
 void iw_maps_give(bool all)
@@ -151,13 +155,60 @@ bool iw_map_owns(int fd)
 	return fd_of(fd, &s) >= 0;
 }
 
+/* Under another number. */
+static void elsewhere(int fd, struct iw_stream *s)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	int old = atomic_load(&s->mapped), new = (int)IW_SYS(fcntl, old, F_DUPFD_CLOEXEC, 0);
+
+	if (new >= 0)
+		new = iw_fd_hide(new);
+	if (new >= 0) {
+		iw_reg_detach(fd);
+		atomic_store(&s->mapped, new);
+		iw_reg_attach(fd, true);
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+	if (new >= 0)
+		iw_fd_unhide_close(old);
+}
+
 void iw_map_make_way(int tcp)
 {
 	struct iw_stream *s;
 	int fd = fd_of(tcp, &s);
 
-	if (fd >= 0)
+	if (fd < 0)
+		return;
+	if (iw_orphan(fd, s))
+		elsewhere(fd, s);
+	else
 		iw_map_give(fd, s);
+}
+
+void iw_maps_forked_child(void)
+{
+	struct iw_stream *s;
+
+	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s)) {
+		int tcp = atomic_exchange(&s->mapped, 0);
+
+		atomic_store(&s->map_lock.v, 0);
+		atomic_store(&s->path, &iw_carrier);
+		atomic_fetch_sub(&maps, 1);
+		IW_SYS(munmap, s->map, s->map_len);
+		iw_fd_unhide_close(tcp);
+		iw_stream_apart(s);
+	}
+}
+
+void iw_maps_exit(void)
+{
+	struct iw_stream *s;
+
+	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s))
+		if (iw_orphan(fd, s))
+			iw_orphan_end(s);
 }
 
 /* ---- taking ---- */
@@ -463,13 +514,28 @@ static int out_of_sets(int fd, struct iw_stream *s, bool again)
 	return tcp;
 }
 
+/* Of an orphan nothing is left to do but a FIN of TCP's, after the stream's. */
+static bool over(struct iw_stream *s)
+{
+	struct linger l = { 0, 0 };
+	struct iw_step st;
+	bool is;
+
+	iw_map_lock(s, &st);
+	is = iw_orphan_over(s);
+	if (is && (iw_end_state(&s->view) & IW_END_DONE))
+		IW_SYS(setsockopt, atomic_load(&s->mapped), SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	iw_map_unlock(s, &st);
+	return is;
+}
+
 void iw_map_give(int fd, struct iw_stream *s)
 {
 	struct iw_ctl_id m;
 	struct iw_ctl_ack r;
 	int saved = errno, tcp;
 
-	if (!atomic_load(&s->mapped))
+	if (!atomic_load(&s->mapped) || (iw_orphan(fd, s) && !over(s)))
 		return;
 	tcp = out_of_sets(fd, s, true);
 	if (!tcp)
@@ -481,14 +547,20 @@ void iw_map_give(int fd, struct iw_stream *s)
 	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
 	m.id = s->stream_id;
 	m.fd = fd;
-	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, 0);	/* whoever it is by now */
+	if (!iw_orphan_known(s))
+		iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, 0);	/* whoever it is by now */
 	errno = saved;
 }
 
 void iw_map_close(int fd, struct iw_stream *s)
 {
-	int tcp = atomic_load(&s->mapped) ? out_of_sets(fd, s, false) : 0;
+	int tcp;
 
+	if (!atomic_load(&s->mapped) || atomic_load(&s->refs) > 1)	/* of an orphan another number may be left */
+		return;
+	if (iw_orphan(fd, s))
+		iw_orphan_end(s);
+	tcp = out_of_sets(fd, s, false);
 	if (tcp)
 		close_tcp(s, tcp);
 }
