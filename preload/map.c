@@ -204,11 +204,12 @@ void iw_maps_forked_child(void)
 
 void iw_maps_exit(void)
 {
+	uint64_t until = iw_orphan_until();
 	struct iw_stream *s;
 
 	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s))
 		if (iw_orphan(fd, s))
-			iw_orphan_end(s);
+			iw_orphan_end(s, until);
 }
 
 /* ---- taking ---- */
@@ -559,7 +560,7 @@ void iw_map_close(int fd, struct iw_stream *s)
 	if (!atomic_load(&s->mapped) || atomic_load(&s->refs) > 1)	/* of an orphan another number may be left */
 		return;
 	if (iw_orphan(fd, s))
-		iw_orphan_end(s);
+		iw_orphan_end(s, iw_orphan_until());
 	tcp = out_of_sets(fd, s, false);
 	if (tcp)
 		close_tcp(s, tcp);

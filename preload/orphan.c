@@ -12,7 +12,7 @@
 #include "sys.h"
 #include "tcpstate.h"
 
-#define END_MS	2000u	/* at a close, until the other host has all */
+#define END_MS	1000u	/* at a close, or the end of the process, until the other end has read all */
 #define LOOK_MS	2
 
 bool iw_orphan(int fd, struct iw_stream *s)
@@ -83,22 +83,30 @@ static void drain(struct iw_stream *s)
 	}
 }
 
-/* true: the other host has it, or never will. */
+/* The other host has it all. */
 static bool arrived(struct iw_stream *s)
 {
-	bool framed = iw_map_flush(s);
 	int n = 1;
 
-	drain(s);
-	if (iw_end_state(&s->view) & (IW_END_DEAD | IW_END_DONE))
-		return true;
-	return framed && s->view.f->rs.tx_fin_sent && IW_SYS(ioctl, atomic_load(&s->mapped), SIOCOUTQ, &n) >= 0 && !n;
+	return s->view.f->rs.tx_fin_sent && IW_SYS(ioctl, atomic_load(&s->mapped), SIOCOUTQ, &n) >= 0 && !n;
 }
 
-void iw_orphan_end(struct iw_stream *s)
+/* And its reader, who would take what closing brings after it for a reset, the end; or nobody ever will. */
+static bool read_there(struct iw_stream *s)
+{
+	iw_map_flush(s);
+	drain(s);
+	return s->view.f->rs.tx_fin_acked || (iw_end_state(&s->view) & (IW_END_DEAD | IW_END_DONE));
+}
+
+uint64_t iw_orphan_until(void)
+{
+	return iw_now_ms() + END_MS;
+}
+
+void iw_orphan_end(struct iw_stream *s, uint64_t until)
 {
 	struct linger l = { 0, 0 };
-	uint64_t until = iw_now_ms() + END_MS;
 	struct iw_step st;
 	bool done;
 
@@ -110,17 +118,13 @@ void iw_orphan_end(struct iw_stream *s)
 	done = iw_end_unread(&s->view);
 	if (!done)
 		iw_end_fin(&s->view);
-	while (!done) {
+	while (!done && !(done = read_there(s)) && iw_now_ms() < until) {
 		struct pollfd p = { .fd = atomic_load(&s->mapped), .events = POLLIN };
 		struct timespec t = { 0, LOOK_MS * 1000000 };
 
-		done = arrived(s);
-		if (done && !(iw_end_state(&s->view) & IW_END_DEAD))
-			IW_SYS(setsockopt, p.fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
-		if (!done && iw_now_ms() >= until)
-			break;
-		if (!done)
-			IW_SYS(ppoll, &p, 1, &t, NULL, 8);
+		IW_SYS(ppoll, &p, 1, &t, NULL, 8);
 	}
+	if (arrived(s) && !(iw_end_state(&s->view) & IW_END_DEAD))
+		IW_SYS(setsockopt, atomic_load(&s->mapped), SOL_SOCKET, SO_LINGER, &l, sizeof(l));
 	iw_map_unlock(s, &st);
 }

@@ -28,8 +28,9 @@ static inline bool iw_orphan_eof(struct iw_stream *s)
 	return iw_unlikely(iw_orphan_known(s)) && iw_orphan_eof_slow(s);
 }
 void iw_orphan_shutdown(struct iw_stream *s, int how);
-/* It is closed: our FIN goes, if TCP's would, and a reset else. Waits until the other host has what was sent, or time is over. */
-void iw_orphan_end(struct iw_stream *s);
+/* It is closed: our FIN goes, if TCP's would, and a reset else. Waits until the other end has read it, at the latest until then. */
+void iw_orphan_end(struct iw_stream *s, uint64_t until);
+uint64_t iw_orphan_until(void);	/* a second, for all that end together */
 
 #pragma GCC visibility pop
 #endif
