@@ -248,7 +248,7 @@ static void signal_next(void);
 static void signalled(struct op *op, int res, bool more)
 {
 	if (sig.info.ssi_signo == SIGHUP && sig.info.ssi_code != SI_KERNEL) {
-		log_info("SIGHUP does nothing: settings are read when iwarpd starts, and a restart resets the streams to other hosts");
+		log_info("SIGHUP does nothing: settings are read when iwarpd starts, and a restart resets the streams to other hosts that are not mapped");
 		signal_next();
 		return;
 	}
@@ -334,8 +334,10 @@ static int start(void)
 		match_start();
 		ret = session_start();
 	}
-	if (!ret)
+	if (!ret) {
+		streams_revive();
 		ret = ctl_start();
+	}
 	if (!ret)
 		ret = bus_start();
 	return ret;

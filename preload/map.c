@@ -23,6 +23,7 @@
 #include "lock.h"
 #include "map.h"
 #include "opts.h"
+#include "orphan.h"
 #include "path.h"
 #include "paths/carrier.h"
 #include "paths/mapped.h"
@@ -133,8 +134,11 @@ static int next(int fd, bool all, struct iw_stream **s)
 bool iw_maps_any(bool all)
 {
 	struct iw_stream *s;
+	int fd = next(0, all, &s);
 
-	return next(0, all, &s) >= 0;
+	while (fd >= 0 && iw_orphan_known(s))
+		fd = next(fd + 1, all, &s);
+	return fd >= 0;
 }
 
 void iw_maps_give(bool all)
@@ -169,13 +173,61 @@ bool iw_map_owns(int fd)
 	return fd_of(fd, &s) >= 0;
 }
 
+/* Under another number. */
+static void elsewhere(int fd, struct iw_stream *s)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+	int old = atomic_load(&s->mapped), new = (int)IW_SYS(fcntl, old, F_DUPFD_CLOEXEC, 0);
+
+	if (new >= 0)
+		new = iw_fd_hide(new);
+	if (new >= 0) {
+		iw_reg_detach(fd);
+		atomic_store(&s->mapped, new);
+		iw_reg_attach(fd, true);
+	}
+	iw_unlock(&iw_tab_lock, sigs);
+	if (new >= 0)
+		iw_fd_unhide_close(old);
+}
+
 void iw_map_make_way(int tcp)
 {
 	struct iw_stream *s;
 	int fd = fd_of(tcp, &s);
 
-	if (fd >= 0)
+	if (fd < 0)
+		return;
+	if (iw_orphan(fd, s))
+		elsewhere(fd, s);
+	else
 		iw_map_give(fd, s);
+}
+
+void iw_maps_forked_child(void)
+{
+	struct iw_stream *s;
+
+	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s)) {
+		int tcp = atomic_exchange(&s->mapped, 0);
+
+		atomic_store(&s->map_lock.v, 0);
+		atomic_store(&s->path, &iw_carrier);
+		atomic_fetch_sub(&maps, 1);
+		IW_SYS(munmap, s->map, s->map_len);
+		iw_fd_unhide_close(tcp);
+		iw_stream_apart(s);
+	}
+}
+
+void iw_maps_exit(void)
+{
+	uint64_t until = iw_orphan_until();
+	struct iw_stream *s;
+
+	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s))
+		if (iw_orphan(fd, s))
+			iw_orphan_end(s, until);
 }
 
 /* ---- taking ---- */
@@ -346,7 +398,7 @@ static bool behind_gate(int fd, struct iw_stream *s)
 	uint32_t w = iw_stream_word(s);
 	bool done;
 
-	if (atomic_load(&s->mapped) || !s->holder || iw_stream_local(s) || s->ctl_gen != iw_daemon_gen() || !iw_word_cas(fd, w, iw_word_gated(w)))
+	if (atomic_load(&s->mapped) || !s->holder || iw_stream_local(s) || iw_stream_own(s, fd) || !iw_word_cas(fd, w, iw_word_gated(w)))
 		return false;
 	done = take(fd, s);
 	iw_word_set(fd, w);
@@ -441,16 +493,35 @@ static void unmap(int fd, struct iw_stream *s)
 	struct iw_ctl_id m;
 	struct iw_ctl_ack r;
 
+	if (iw_orphan_known(s))
+		return;
 	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
 	m.id = s->stream_id;
 	m.fd = fd;
-	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, s->ctl_gen);
+	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, 0);	/* whoever it is by now */
+}
+
+/* Of an orphan nothing is left to do but a FIN of TCP's, after the stream's. */
+static bool over(struct iw_stream *s)
+{
+	struct linger l = { 0, 0 };
+	struct iw_step st;
+	bool is;
+
+	iw_map_lock(s, &st);
+	is = iw_orphan_over(s);
+	if (is && (iw_end_state(&s->view) & IW_END_DONE))
+		IW_SYS(setsockopt, atomic_load(&s->mapped), SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	iw_map_unlock(s, &st);
+	return is;
 }
 
 void iw_map_give(int fd, struct iw_stream *s)
 {
-	int saved = errno, tcp = atomic_load(&s->mapped) ? out_of_sets(fd, s, true) : 0;
+	int saved = errno, tcp = 0;
 
+	if (atomic_load(&s->mapped) && (!iw_orphan(fd, s) || over(s)))
+		tcp = out_of_sets(fd, s, true);
 	if (tcp) {
 		close_tcp(s, tcp);
 		iw_kick();
@@ -462,8 +533,15 @@ void iw_map_give(int fd, struct iw_stream *s)
 /* As with TCP, it is closed when those who sleep for it are through: the number is the carrier's until then. */
 void iw_map_close(int fd, struct iw_stream *s)
 {
-	int tcp = atomic_load(&s->mapped) ? out_of_sets(fd, s, false) : 0;
+	int tcp = 0;
 
+	if (atomic_load(&s->refs) > 1)	/* of an orphan another number may be left */
+		return;
+	if (atomic_load(&s->mapped)) {
+		if (iw_orphan(fd, s))
+			iw_orphan_end(s, iw_orphan_until());
+		tcp = out_of_sets(fd, s, false);
+	}
 	if (!atomic_load(&s->polled)) {
 		if (tcp)
 			iw_fd_unhide_close(tcp);

@@ -28,6 +28,10 @@ void iw_map_timeouts(int fd, struct iw_stream *s);
 /* All of this process that others are about to have: but for those that are close-on-exec, if not all. */
 void iw_maps_give(bool all);
 bool iw_maps_any(bool all);		/* is there one? Under iw_tab_lock there will be no other */
+/* What a child of fork finds mapped is its parent's alone: for the child it is a reset. */
+void iw_maps_forked_child(void);
+/* The process ends: those whose end nobody else would say. */
+void iw_maps_exit(void);
 /* Who holds the lock of one has signals blocked when this returns, if iw_handlers says so. */
 void iw_maps_settle(void);
 /* fd is the hidden number of one; and has to go elsewhere: see iw_internal_make_way(). */

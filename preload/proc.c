@@ -40,6 +40,7 @@ static void child_reset(void)
 	iw_quiet_forked_child();
 	iw_conf_forked_child();
 	iw_daemon_forked_child();
+	iw_maps_forked_child();
 	iw_kinds_forked_child();
 }
 

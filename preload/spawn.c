@@ -10,6 +10,7 @@
 #include "holders.h"
 #include "init.h"
 #include "lib.h"
+#include "map.h"
 #include "proc.h"
 #include "real.h"
 #include "scm.h"
@@ -107,8 +108,10 @@ void iw_unsharing(bool files)
 static void ending(void)
 {
 	iw_init();
-	if (!iw_in_vfork())
+	if (!iw_in_vfork()) {
+		iw_maps_exit();
 		iw_holders_exit();
+	}
 }
 
 void _exit(int status)

@@ -180,6 +180,11 @@ static void page_clear(uint32_t idx)
 	map(slot_page(idx), IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1);
 }
 
+void iw_stream_apart(struct iw_stream *s)
+{
+	page_clear(slot_of(s));
+}
+
 void iw_stream_put(struct iw_stream *s, bool closing)
 {
 	uint32_t idx;

@@ -46,6 +46,7 @@ struct iw_stream {
 	struct iw_map *map;
 	uint64_t map_len;
 	struct iw_end view;		/* on the map */
+	_Atomic bool orphan;		/* mapped for good: orphan.h */
 	_Atomic uint32_t map_rest;	/* as back_rest, back_tries */
 	_Atomic uint8_t map_tries;
 	short map_came;			/* under its lock: what those who wait are to be told */
@@ -110,6 +111,7 @@ void iw_stream_get(struct iw_stream *s);
 void iw_stream_put(struct iw_stream *s, bool closing);	/* closing: the last one tells the daemon and marks a reset */
 /* No other process can have it; see iw_holders_alone(). */
 bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n);
+void iw_stream_apart(struct iw_stream *s);	/* its page is not shared with anybody any more */
 uint32_t iw_stream_word(const struct iw_stream *s);
 
 #define IW_STREAMS_CHUNK 1024u	/* streams per chunk */

@@ -8,6 +8,7 @@ export PYTHONDONTWRITEBYTECODE=1
 TALK=$RIG_TESTS/lib/talk.py
 A=$(host_addr 1)
 
+RIG_DAEMON_OPTS+=" -o map=no"	# what is mapped goes on: tests/adopt.t
 rig_up 2
 echo "upgrade_after 400 calls" >"$RIG_DIR/young.conf"
 # client NAME PORT [cmd...]: one that talks; its pid is in $client

@@ -15,7 +15,7 @@
 # tcp		library and daemons, and a policy that says tcp
 # nodaemon	library without daemons
 # half-client, half-server	library in the client only, and in the server only
-# killed-server, killed-client	kill_*.c: the daemon of that side is killed on the way, with the connection upgraded
+# killed-server, killed-client	kill_*.c: the daemon of that side is killed on the way, with the connection upgraded, and for kill_mapped*.c mapped
 # killed-relay	the same, relayed at both ends
 #
 # IW_SEED=n repeats what chance did. IW_LONG=1: local-k and remote-k with each k, at either end and at both, up to the last at which
@@ -96,8 +96,8 @@ run() {
 		[ $(($(cksum <<<"$IW_SEED $prog" | cut -d ' ' -f 1) & 16)) = 0 ] || { server=$client client=$never RAN="the server's end"; }
 		;;
 	killed-relay) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid 2)" IW_TEST_KILL_RELAY=1) ;;
-	killed-server) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid 1)") ;;
-	killed-client) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid $((1 + two)))") ;;
+	killed-server) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid 1)" IW_TEST_KILL_SIDE=SERVER) ;;
+	killed-client) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid $((1 + two)))" IW_TEST_KILL_SIDE=CLIENT) ;;
 	*-k)
 		k=(${at:-$(chance "$mode" "$prog" server) $(chance "$mode" "$prog" client)})
 		server=$(at_call "${k[0]}") client=$(at_call "${k[1]}")
@@ -265,14 +265,16 @@ if asked relay; then
 	[ ${#progs[@]} -lt 50 ] || at_least $(($(ends 1 back) + $(ends 2 back))) 1 "ends of connections given back"
 fi
 for prog in "${progs[@]}"; do
+	map=no
 	case $prog in
 	kill_local) ms=killed-client ;;
+	kill_mapped*) ms="killed-server killed-client" map=yes ;;
 	kill_*) ms="killed-server killed-client killed-relay" ;;
 	*) continue ;;
 	esac
 	for mode in $ms; do
 		asked "$mode" || continue
-		restart_daemons -o go=at-once
+		restart_daemons -o go=at-once -o map=$map
 		# what it prints it also asserts; both sides' daemons must give the same
 		want=$RIG_DIR/$prog.want
 		run "$mode" "$prog" "$RIG_DIR/$prog.out"

@@ -96,15 +96,14 @@ int cm_map(struct client *c, const struct iw_ctl_id *msg)
 
 int cm_unmap(struct client *c, const struct iw_ctl_id *msg)
 {
-	struct stream *st = stream_find(msg->id);
-	struct proposal *p = st ? stream_cm_data(st) : NULL;
+	struct stream_info info;
 	struct cm_req r = { 0 };
 	int ret = req_begin(&r, c, &msg->h);
 
 	if (ret)
 		return ret;
-	if (p && switch_has(c, p, msg->id))
-		stream_unmap(st);
+	if (stream_look(msg->id, &info) && info.uid == c->uid)	/* no more than a hint to look at the map */
+		stream_unmap(stream_find(msg->id));
 	req_ack(&r, IW_REASON_ACCELERATED, msg->id);	/* a stream that died meanwhile says so by its carrier */
 	return 0;
 }

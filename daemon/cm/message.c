@@ -27,6 +27,7 @@ static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 		req_plain(&r, IW_REASON_NOT_STREAM, 0);
 		return 0;
 	}
+	proposal_revive(c, stream_find(g.stream_id), m->conn_id, m->fd);
 	req_stream(&r, &g);
 	return 0;
 }

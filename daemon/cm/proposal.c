@@ -222,9 +222,42 @@ static struct proposal *room(const struct client *c)
 	return p;
 }
 
-void cm_propose(struct client *c, const struct iw_ctl_propose *m)
+static void add(struct client *c, struct proposal *p)
 {
 	static uint64_t number;
+
+	p->number = ++number;
+	p->client = c;
+	p->uid = c->uid;
+	list_add_tail(tuple_bucket(by_tuple, &p->t), &p->tuple);
+	list_add_tail(id_bucket(c, p->conn_id), &p->id);
+	list_add_tail(peer_bucket(p->t.peer.ip), &p->peer);
+	list_add_tail(number_bucket(p->number), &p->numbers);
+	list_add_tail(&c->priv->proposals, &p->mine);
+	c->priv->nproposals++;
+}
+
+/* It is one that a daemon before us had, or is nothing to us. */
+void proposal_revive(struct client *c, struct stream *st, uint64_t conn_id, int fd)
+{
+	struct stream_info i;
+	struct proposal *p;
+
+	if (stream_cm_data(st) || stream_state(st) != STREAM_RUNNING || !stream_look(stream_id(st), &i) || i.uid != c->uid || proposal_find(c, conn_id))
+		return;
+	p = room(c);
+	if (!p)
+		return;
+	*p = (struct proposal){
+		.conn_id = conn_id, .t = *stream_tuple(st), .fd = fd, .is_client = i.client, .state = PROPOSAL_DONE, .st = st,
+		.proposed_ms = i.since_ms, .switched_ms = i.since_ms,
+	};
+	add(c, p);
+	stream_set_cm_data(st, p);
+}
+
+void cm_propose(struct client *c, const struct iw_ctl_propose *m)
+{
 	struct iw_tuple t = { .local = m->local, .peer = m->peer };
 	struct proposal *p, *old = proposal_find(c, m->conn_id);
 	enum iw_reason reason;
@@ -237,9 +270,8 @@ void cm_propose(struct client *c, const struct iw_ctl_propose *m)
 		reason_add(IW_REASON_QUOTA, m->flags & IW_CONN_CLIENT);
 		return;
 	}
-	number++;
 	*p = (struct proposal){
-		.number = number, .client = c, .uid = c->uid, .conn_id = m->conn_id, .cookie = m->cookie, .t = t, .slot = m->slot, .fd = m->fd,
+		.conn_id = m->conn_id, .cookie = m->cookie, .t = t, .slot = m->slot, .fd = m->fd,
 		.is_client = m->flags & IW_CONN_CLIENT, .local = addr_is_local(t.peer.ip), .reason = IW_REASON_UNANSWERED,
 		.octets = m->octets, .calls = m->calls, .proposed_ms = engine_now_ms(),
 	};
@@ -247,12 +279,7 @@ void cm_propose(struct client *c, const struct iw_ctl_propose *m)
 	old = proposal_find(c, m->conn_id);
 	if (old)
 		proposal_free(old);
-	list_add_tail(tuple_bucket(by_tuple, &t), &p->tuple);
-	list_add_tail(id_bucket(c, p->conn_id), &p->id);
-	list_add_tail(peer_bucket(t.peer.ip), &p->peer);
-	list_add_tail(number_bucket(p->number), &p->numbers);
-	list_add_tail(&c->priv->proposals, &p->mine);
-	c->priv->nproposals++;
+	add(c, p);
 	reason = check(m, p);
 	if (reason)
 		match_never(p, reason);

@@ -57,6 +57,8 @@ struct proposal {
 };
 
 void cm_propose(struct client *c, const struct iw_ctl_propose *m);
+/* The client has the carrier of st, which nobody has proposed here: as one that is DONE. */
+void proposal_revive(struct client *c, struct stream *st, uint64_t conn_id, int fd);
 /* Of that client, by its name for it. */
 struct proposal *proposal_find(struct client *c, uint64_t conn_id);
 struct proposal *proposal_numbered(uint64_t number);

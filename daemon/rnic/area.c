@@ -35,6 +35,21 @@ int area_new(struct prm_user *u, size_t len, struct area **out)
 	return 0;
 }
 
+int area_adopt(struct prm_user *u, size_t len, int fd, struct area **out)
+{
+	struct area *a = calloc(1, sizeof(*a));
+	void *p = NULL;
+	int ret = a ? prm_mem_adopt(u, len, fd, &p) : -ENOMEM;
+
+	if (ret) {
+		free(a);
+		return ret;
+	}
+	*a = (struct area){ .mem = p, .len = len, .fd = fd, .refs = 1 };
+	*out = a;
+	return 0;
+}
+
 struct area *area_get(struct area *a)
 {
 	a->refs++;

@@ -20,6 +20,8 @@ struct area {
 
 /* Of u's memory that may be registered (prm_mem_create()); u NULL: ordinary memory. One reference. 0 or -errno. */
 int area_new(struct prm_user *u, size_t len, struct area **a);
+/* One that a daemon before us made (prm_mem_adopt()). Takes over fd on success. */
+int area_adopt(struct prm_user *u, size_t len, int fd, struct area **a);
 struct area *area_get(struct area *a);		/* one more */
 void area_put(struct area *a);			/* NULL: nothing */
 /* The whole pages in [p, p + len) of it are zero again, and take no memory. */

@@ -84,7 +84,11 @@ struct endpoint_attr {
 	struct area *area;	/* where its state lies, zeroed, at area_off, a multiple of 4096. It holds a reference. NULL: memory of its own */
 	size_t area_off;
 	uint64_t id;		/* of the stream, for display; 0 none */
-	unsigned int flags;	/* RNIC_PREPAID: needs.bill was taken already */
+	/*
+	 * RNIC_PREPAID: needs.bill was taken already. RNIC_GOES_ON, with ENDPOINT_REST: its connection is up, the state in area is what another process
+	 * left there, and it rests
+	 */
+	unsigned int flags;
 };
 
 /* ---- from its making to its end: by who makes it ---- */
@@ -146,7 +150,7 @@ struct endpoint_mr {
 };
 /*
  * [addr, addr + len), which stays the caller's and mapped until it was deregistered, from Tagged Offset `to` on: as wished, but a provider that
- * cannot choose sets mr->to otherwise. access: IW_ACCESS_*, and RNIC_PREPAID. 0 or -errno; errors as of rnic_mr_reg().
+ * cannot choose sets mr->to otherwise. mr->stag: the STag it had before, or 0 for a new one; -EEXIST. access: IW_ACCESS_*, and RNIC_PREPAID. 0 or -errno; errors as of rnic_mr_reg().
  */
 int endpoint_register(struct endpoint *ep, void *addr, size_t len, uint64_t to, unsigned int access, struct endpoint_mr *mr);
 /* Final when it returns: nothing that the network does can touch the memory any more. Of a zero one: nothing. It is zero then. */

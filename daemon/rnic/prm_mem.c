@@ -6,6 +6,7 @@
 #include <search.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -58,37 +59,45 @@ static int memfd_sealed(size_t size)
 	return fd;
 }
 
-int prm_mem_create(struct prm_user *u, size_t size, void **addr, int *fd)
+static int map(struct prm_user *u, size_t size, int memfd, void **addr)
 {
 	struct prm_mem *m = calloc(1, sizeof(*m));
-	int memfd, ret = -ENOMEM;
-	void *p;
+	void *p = m ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0) : MAP_FAILED;
 
-	if (!m)
-		return -ENOMEM;
-	memfd = memfd_sealed(size);
-	if (memfd < 0) {
-		free(m);
-		return memfd;
+	if (p != MAP_FAILED) {
+		*m = (struct prm_mem){ .addr = p, .len = size, .user = u };
+		if (tsearch(m, &tree, by_address)) {
+			*addr = p;
+			return 0;
+		}
+		munmap(p, size);
 	}
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-	if (p == MAP_FAILED)
-		goto err_fd;
-	*m = (struct prm_mem){ .addr = p, .len = size, .user = u };
-	if (!tsearch(m, &tree, by_address))
-		goto err_map;
-	if (fd)
+	free(m);
+	return -ENOMEM;
+}
+
+int prm_mem_create(struct prm_user *u, size_t size, void **addr, int *fd)
+{
+	int memfd = memfd_sealed(size), ret;
+
+	if (memfd < 0)
+		return memfd;
+	ret = map(u, size, memfd, addr);
+	if (!ret && fd)
 		*fd = memfd;
 	else
 		close(memfd);
-	*addr = p;
-	return 0;
-err_map:
-	munmap(p, size);
-err_fd:
-	close(memfd);
-	free(m);
 	return ret;
+}
+
+int prm_mem_adopt(struct prm_user *u, size_t size, int fd, void **addr)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals < 0 || ~seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) || fstat(fd, &st) || !size || (uint64_t)st.st_size != size)
+		return -EINVAL;
+	return map(u, size, fd, addr);
 }
 
 void prm_mem_destroy(void *addr)

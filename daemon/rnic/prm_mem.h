@@ -15,6 +15,8 @@ struct rnic_mr;
  * to belong to one user. fd: the memfd for the application, or NULL (then nobody else ever has it). 0 or -errno.
  */
 int prm_mem_create(struct prm_user *u, size_t size, void **addr, int *fd);
+/* One that a daemon before us made, of that size; fd stays the caller's. -EINVAL: it is not like that. */
+int prm_mem_adopt(struct prm_user *u, size_t size, int fd, void **addr);
 /* Takes back what is still registered of it (that is a fault of ours, and logged), then unmaps. */
 void prm_mem_destroy(void *addr);
 

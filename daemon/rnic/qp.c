@@ -196,7 +196,8 @@ int rnic_qp_create(const struct rnic_qp_attr *attr, struct rnic_qp **out)
 			goto err_recv;
 	}
 	attr->pd->refs++;
-	iw_qp_init(qp->state);
+	if (!(attr->flags & RNIC_GOES_ON))
+		iw_qp_init(qp->state);
 	*out = qp;
 	return 0;
 err_recv:

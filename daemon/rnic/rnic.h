@@ -53,6 +53,8 @@ struct prm_user *rnic_pd_user(const struct rnic_pd *pd);	/* whose quotas count; 
  * gives it back himself, so that a connection is refused before it is agreed upon and not after. It is not counted again.
  */
 #define RNIC_PREPAID	0x10000u
+/* In the attributes of a QP: its state is running, as somebody else has left it. */
+#define RNIC_GOES_ON	0x20000u
 
 /* ---- registrations ---- */
 
@@ -68,7 +70,7 @@ struct prm_user *rnic_pd_user(const struct rnic_pd *pd);	/* whose quotas count; 
  */
 int rnic_mr_reg(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t len, uint64_t to, unsigned int access,
 		struct rnic_mr **mr);
-/* The same under a chosen STag, for tests. -EEXIST. */
+/* The same under a chosen STag. -EEXIST. */
 int rnic_mr_reg_stag(struct rnic_pd *pd, struct rnic_qp *scope, void *addr, size_t len, uint64_t to, unsigned int access,
 		     uint32_t stag, struct rnic_mr **mr);
 uint32_t rnic_mr_stag(const struct rnic_mr *mr);	/* in host order; keeps its value after revocation, when it may come to name another one */

@@ -225,7 +225,8 @@ static int soft_reg(struct endpoint *ep, void *addr, size_t len, uint64_t to, un
 {
 	struct soft *c = soft_of(ep);
 	struct rnic_mr *mr;
-	int ret = rnic_mr_reg(rnic_qp_pd(c->qp), c->qp, addr, len, to, access, &mr);
+	int ret = out->stag ? rnic_mr_reg_stag(rnic_qp_pd(c->qp), c->qp, addr, len, to, access, out->stag, &mr) :
+			      rnic_mr_reg(rnic_qp_pd(c->qp), c->qp, addr, len, to, access, &mr);
 
 	if (!ret)
 		*out = (struct endpoint_mr){ .stag = rnic_mr_stag(mr), .to = rnic_mr_to(mr), .handle = mr };
@@ -347,6 +348,8 @@ int soft_create_queues(int fd, const struct endpoint_attr *a, const struct soft_
 	if (ret)
 		goto err;
 	c->fd = fd;
+	if (a->flags & RNIC_GOES_ON)
+		soft_rest_adopt(c);
 	c->work.turn = &rnic_pd_user(a->pd)->turn;
 	endpoint_init(&c->ep, &soft_endpoint, a);
 	*out = &c->ep;

@@ -35,6 +35,13 @@ void soft_rest_look(struct soft *c)
 	still(c->ep.ctx);
 }
 
+void soft_rest_adopt(struct soft *c)
+{
+	c->state = SOFT_OPEN;
+	c->initiator = c->s->qp.param.initiator;
+	c->rests = c->shared = c->midway = true;
+}
+
 /* What the queue pair would have told at once had it happened here. */
 static void ended_meanwhile(struct soft *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Streams that are ended from outside. By the administrator (SEC-U07): what `ss -K` does to a TCP connection, ECONNABORTED here, a reset at the
- * other end. By the end of the daemon: a reset for both.
+ * other end. By the end of the daemon: a reset for both, but of those that are mapped.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -82,6 +82,8 @@ void streams_leave(void)
 {
 	for (struct stream *st = table_next(NULL), *next; st; st = next) {
 		next = table_next(st);
+		if (map_taken(st) || !stream_map_cancel(st))
+			continue;	/* T is the library's, and the daemon's after us */
 		if (st->state == STREAM_GRANTED ? stream_abandon(st) : !stream_back_cancel(st))
 			continue;	/* T is the application's */
 		disconnect(st->end[0].tcp);

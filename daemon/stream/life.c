@@ -335,6 +335,30 @@ err:
 	return ret == -ENFILE ? -EMFILE : ret;
 }
 
+struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size)
+{
+	struct prm_bill relay = { .n[PRM_MEMORY] = relay_memory() };
+	struct stream *st = stream_find(id) ? NULL : calloc(1, sizeof(*st));
+	void *p;
+
+	if (!st)
+		return NULL;
+	st->d = st->segment = st->watch = st->end[0].tcp = st->end[1].tcp = -1;
+	st->id = id;
+	fill_end(&st->end[0], t, o);
+	st->end[0].counted = !stream_count_user(o->uid, 1);
+	if (!st->end[0].counted || stream_reserve(st) || prm_mem_adopt(rnic_pd_user(st->pd), size, segment, &p)) {
+		stream_free(st);
+		return NULL;
+	}
+	prm_give(rnic_pd_user(st->pd), &relay);
+	st->reserved.n[PRM_MEMORY] -= relay.n[PRM_MEMORY];
+	st->segment = segment;
+	st->size = size;
+	st->page = p;
+	return st;
+}
+
 int stream_switched(struct stream *st, int app_fd)
 {
 	if (st->state != STREAM_GRANTED)

@@ -19,6 +19,8 @@ void stream_uncount(struct stream *st, unsigned int end);	/* in its user's quota
 /* A line about a stream: whose it is, and between which addresses. */
 void stream_log_line(const struct stream *st, int level, const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 #define stream_log(st, level, ...) stream_log_line(st, level, __FILE__, __LINE__, __VA_ARGS__)
+/* One of a daemon before us, without connection and carrier, not in the table yet. Takes over the segment. NULL: it cannot be. */
+struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size);
 void stream_kill(struct stream *st);		/* to DEAD; freed when nothing is in flight */
 bool stream_busy(const struct stream *st);
 void stream_ended_op(struct stream *st);	/* an op of a dead or dropped part completed: see whether that was the last */

@@ -21,6 +21,7 @@
 #include "daemon/rnic/soft.h"
 #include "carrier.h"
 #include "carrier_pump.h"
+#include "keep.h"
 #include "life.h"
 #include "remote.h"
 #include "remote_mem.h"
@@ -154,8 +155,10 @@ static void forget(struct stream *st)
 	timer_stop(&m->tick);
 	engine_cancel(&st->owner_op);
 	let_go(m);
-	if (m->area)
+	if (m->area) {
+		keep_not(st, m->area);
 		prm_give_one(rnic_pd_user(st->pd), PRM_MEMORY, m->area->len);
+	}
 	area_put(m->area);
 	free(m);
 	st->map = NULL;
@@ -185,7 +188,7 @@ static void go_on(struct stream *st)
 		pump_start(st);
 }
 
-static void keep(struct stream *st)
+static void stay_wet(struct stream *st)
 {
 	struct stream_map *m = st->map;
 
@@ -201,7 +204,7 @@ static void failed(struct stream *st, int ret, bool unread)
 	struct stream_map m = *st->map;
 
 	if (unread)
-		keep(st);
+		stay_wet(st);
 	else
 		go_on(st);
 	if (ret != -EAGAIN)
@@ -262,6 +265,8 @@ static void offer(struct stream *st)
 
 	if (!ret)
 		ret = make(st);
+	if (!ret)
+		ret = keep(st, m->area, m->owner);
 	if (ret) {
 		failed(st, ret, false);
 		return;
@@ -428,9 +433,11 @@ static void take_over(struct stream *st, bool dead)
 {
 	const struct stream_map *m = st->map;
 	const struct iw_rs *rs = &st->remote->f->rs;
-	int ret = import(st, dead);
+	int ret;
 
-	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);	/* before an octet moves: the map is not the state any more */
+	/* before an octet moves: the map is not the state any more, and while it is imported there is none */
+	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);
+	ret = import(st, dead);
 	if (ret) {
 		stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
 		remote_cut(st, ECONNRESET);
@@ -500,6 +507,42 @@ int stream_unmap(struct stream *st)
 		return -EBUSY;
 	take_over(st, false);
 	return 0;
+}
+
+int map_revive(struct stream *st, int fd, uint64_t len, int owner)
+{
+	struct prm_user *u = rnic_pd_user(st->pd);
+	struct stream_map *m = calloc(1, sizeof(*m));
+	int ret = m ? prm_take_one(u, PRM_MEMORY, len) : -ENOMEM;
+
+	if (!ret && (ret = area_adopt(u, len, fd, &m->area)))
+		prm_give_one(u, PRM_MEMORY, len);
+	if (ret) {
+		free(m);
+		return ret;
+	}
+	m->st = st;
+	m->owner = owner;
+	m->tx_pos = st->remote->f->rs.tx_pos;
+	m->rx_pos = st->remote->f->rs.rx_pos;
+	m->stage = MAP_TAKEN;
+	st->map = m;
+	return 0;
+}
+
+/* The map is not the state if it was imported, or never offered; and is as it was if it was not taken. */
+void map_revived(struct stream *st)
+{
+	if (stream_withdraw(st, 0)) {
+		go_on(st);
+	} else if (atomic_load(&stream_page_end(st)->hand) != IW_HAND_TAKEN) {
+		stream_log(st, LOG_INFO, "was in the hands of a daemon that ended: reset");
+		remote_cut(st, ECONNRESET);
+	} else {
+		carrier_poll(st, closed);
+		if (atomic_load(&map_of(st)->owner) == IW_MAP_AGENT)
+			take_over(st, false);
+	}
 }
 
 void map_info(const struct stream *st, struct stream_info *i)

@@ -22,6 +22,9 @@ bool map_offered(const struct stream *st);	/* it is not known yet whether it is 
 bool map_taken(const struct stream *st);
 void map_opened(struct stream *st);	/* somebody has the carrier who was not given the map: the library is asked to stop */
 void map_over(struct stream *st);		/* the stream ends: whoever waits hears it */
+/* Of one that a daemon before us had mapped, RUNNING; takes over fd: 0 or -errno; and then what the page says of it. */
+int map_revive(struct stream *st, int fd, uint64_t len, int owner);
+void map_revived(struct stream *st);
 void map_info(const struct stream *st, struct stream_info *i);	/* taken: what the library has noted, which nothing may depend on */
 
 #endif

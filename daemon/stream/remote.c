@@ -258,6 +258,37 @@ void remote_unprepare(struct stream *st)
 	drop(st);
 }
 
+int remote_revive(struct stream *st, struct area *a)
+{
+	struct endpoint_attr attr = {
+		.pd = st->pd, .ulp = &remote_ulp, .ctx = st, .id = st->id, .flags = RNIC_PREPAID | RNIC_GOES_ON, .area = a,
+	};
+	struct stream_remote *r = calloc(1, sizeof(*r));
+	int ret;
+
+	if (!r) {
+		area_put(a);
+		return -ENOMEM;
+	}
+	r->st = st;
+	r->area = a;
+	r->f = (struct iw_remote *)a->mem;
+	r->rq = a->mem + r->f->rq_off;
+	r->rd = a->mem + r->f->rd_off;
+	st->remote = r;
+	attr.area_off = r->f->ep_off;
+	ret = provider_create(st->end[0].tcp, &attr, &r->ep);
+	if (!ret)
+		ret = remote_register_all(st);
+	if (ret) {
+		remote_unprepare(st);
+		return ret;
+	}
+	r->on = true;
+	st->state = STREAM_RUNNING;
+	return 0;
+}
+
 int remote_request(struct stream *st, uint64_t nonce, uint8_t out[ENDPOINT_FRAME_MAX])
 {
 	struct stream_remote *r = st->remote;

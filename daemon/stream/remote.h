@@ -28,6 +28,8 @@ struct stream_remote {			/* what is alive of it */
 void remote_needs(struct prm_bill *b);		/* what a stream takes from its user's quotas */
 int remote_prepare(struct stream *st);		/* while T is the relay's, and undone */
 void remote_unprepare(struct stream *st);
+/* RUNNING, with the area, which it takes over, as another process left it; its endpoint rests. 0 or -errno: T is the stream's. */
+int remote_revive(struct stream *st, struct area *a);
 /* The octets of a Request with this nonce: their number or -errno. */
 int remote_request(struct stream *st, uint64_t nonce, uint8_t out[ENDPOINT_FRAME_MAX]);
 /* Of these octets, how many are a Request (answer: a Reply) with this nonce: 0 more are needed, -EPROTO none. */

@@ -64,7 +64,7 @@ static size_t lay_out(struct iw_remote *f, const struct iw_rs_param *p)
 	f->ep_off = pages(f->rq_off + iw_rs_rq_len(p));
 	f->ep_len = n.area;
 	f->rd_off = f->ep_off + pages(f->ep_len);
-	return f->rd_off + p->rd_len;
+	return f->rd_off + p->rd_len + REMOTE_KEPT;
 }
 
 int remote_alloc(struct stream *st)
@@ -134,17 +134,20 @@ static int random_to(uint64_t *to)
 
 int remote_register(struct stream *st, void *addr, uint64_t len, unsigned int access, struct endpoint_mr *mr)
 {
-	uint64_t to;
-	int ret = random_to(&to);
+	int ret = mr->stag ? 0 : random_to(&mr->to);
 
-	return ret ? ret : endpoint_register(st->remote->ep, addr, len, to, RNIC_PREPAID | access, mr);
+	return ret ? ret : endpoint_register(st->remote->ep, addr, len, mr->to, RNIC_PREPAID | access, mr);
 }
 
+/* As it was, if it was. */
 static int reg(struct stream *st, unsigned int i, void *addr, uint64_t len, unsigned int access, uint32_t *stag, uint64_t *to)
 {
 	struct endpoint_mr *mr = &st->remote->own[i];
-	int ret = remote_register(st, addr, len, access, mr);
+	int ret;
 
+	mr->stag = *stag;
+	mr->to = *to;
+	ret = remote_register(st, addr, len, access, mr);
 	*stag = mr->stag;
 	*to = mr->to;
 	return ret;

@@ -188,6 +188,8 @@ int stream_close(uint64_t id);
  * us is gone, and a close that waits can keep a worker, with all our descriptors, for as long as somebody likes.
  */
 void streams_leave(void);
+/* Those that were mapped when the daemon before us ended, and that the service manager has kept. */
+void streams_revive(void);
 /* False: no such stream. */
 bool stream_look(uint64_t id, struct stream_info *info);
 void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg);

@@ -20,6 +20,7 @@
 #include "preload/lib.h"
 #include "preload/lock.h"
 #include "preload/map.h"
+#include "preload/orphan.h"
 #include "preload/path.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/mapped.h"
@@ -109,7 +110,9 @@ static bool forgotten(struct iw_stream *s)
 
 static short state(struct iw_stream *s)
 {
-	return (short)((iw_end_unread(&s->view) ? POLLIN | POLLRDNORM : 0) | (pending(s) ? IW_KNOWN_MORE : iw_end_room(&s->view) ? POLLOUT | POLLWRNORM : 0));
+	short in = iw_end_unread(&s->view) ? POLLIN | POLLRDNORM : iw_orphan_eof(s) ? POLLIN | POLLRDNORM | POLLRDHUP : 0;
+
+	return (short)(in | (pending(s) ? IW_KNOWN_MORE : iw_end_room(&s->view) ? POLLOUT | POLLWRNORM : 0));
 }
 
 void iw_mapped_begin(struct iw_stream *s)
@@ -196,6 +199,13 @@ static size_t good(const struct call *c, size_t max, bool write)
 static bool ends(struct iw_stream *s)
 {
 	return iw_unlikely((iw_end_state(&s->view) & ENDED) || s->view.f->rs.rx_fin);
+}
+
+/* An orphan whose peer has ended is written to on. */
+static bool tx_over(struct iw_stream *s)
+{
+	return iw_unlikely(ends(s) || (iw_end_state(&s->view) & IW_END_SHUT)) &&
+	       (!iw_orphan_known(s) || (iw_end_state(&s->view) & (ENDED | IW_END_SHUT)));
 }
 
 static void came(struct iw_stream *s, long n)
@@ -454,15 +464,21 @@ static ssize_t tx_call(struct call *c, struct iw_io *io)
 	for (;;) {
 		unsigned int what;
 
-		if (iw_unlikely(ends(s) || (iw_end_state(&s->view) & IW_END_SHUT))) {
+		if (tx_over(s)) {
+			bool shut = iw_end_state(&s->view) & (ENDED | IW_END_SHUT);
+
 			leave(c);
 			give(c);
-			return tx_rest(c, io);
+			if (atomic_load(&s->mapped) && shut)
+				return iw_fail(EPIPE);
+			if (!atomic_load(&s->mapped) || !enter(c))
+				return tx_rest(c, io);
+			continue;
 		}
 		err = tx_some(c);
 		if (iw_likely(c->done == c->len && !pending(s)) || err)
 			break;
-		if (ends(s))
+		if (tx_over(s))
 			continue;
 		if (!waits(c)) {
 			err = EAGAIN;
@@ -506,7 +522,7 @@ static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 
 	if (v->splice || IW_SYS(fstat, v->in, &st) < 0 || !S_ISREG(st.st_mode) || (v->off_in && iw_copy_in(&at, v->off_in, sizeof(at)))) {
 		iw_map_give(v->out, s);
-		return iw_path(s)->tx_from(s, v);
+		return atomic_load(&s->mapped) ? iw_fail(EINVAL) : iw_path(s)->tx_from(s, v);
 	}
 	if (!v->off_in)
 		at = (off64_t)IW_SYS(lseek, v->in, 0, SEEK_CUR);
@@ -573,7 +589,8 @@ static int rx_some(struct call *c)
 /* Nothing more can come by this path, and what came was read. */
 static bool rx_over(struct iw_stream *s)
 {
-	return iw_unlikely(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_end_unread(&s->view);
+	return (iw_unlikely(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_end_unread(&s->view)) ||
+	       iw_orphan_eof(s);
 }
 
 /* An end that this call found, and that others may wait for: nobody else will find it. */
@@ -623,7 +640,7 @@ static ssize_t rx_call(struct call *c, struct iw_io *io)
 		if (rx_over(s)) {
 			leave(c);
 			give(c);
-			return rx_rest(c, io);
+			return atomic_load(&s->mapped) && iw_orphan_known(s) ? (ssize_t)c->done : rx_rest(c, io);
 		}
 		if (!waits(c)) {
 			err = EAGAIN;
@@ -660,7 +677,7 @@ static ssize_t mapped_rx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
 {
 	iw_map_give(v->in, s);
-	return iw_path(s)->rx_into(s, v);
+	return atomic_load(&s->mapped) ? iw_fail(EINVAL) : iw_path(s)->rx_into(s, v);
 }
 
 /* ---- what it holds, and its ends ---- */
@@ -677,7 +694,9 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 	if (ends(s)) {
 		leave(&c);
 		give(&c);
-		return iw_path(s)->bits(s, fd, events);
+		if (!atomic_load(&s->mapped))
+			return iw_path(s)->bits(s, fd, events);
+		iw_map_lock(s, &c.st);
 	}
 	bits = state(s);
 	leave(&c);
@@ -697,8 +716,15 @@ static short mapped_step(struct iw_stream *s, int fd)
 	over = ends(s);
 	news(s, &what);
 	iw_map_unlock(s, &c.st);
-	if (over)
-		give(&c);
+	if (!over)
+		return what;
+	give(&c);
+	if (iw_orphan_known(s) && atomic_load(&s->mapped)) {	/* it is told here */
+		iw_map_lock(s, &c.st);
+		news(s, &what);
+		what |= POLLIN;
+		iw_map_unlock(s, &c.st);
+	}
 	return what;
 }
 
@@ -754,7 +780,10 @@ static int mapped_outq(struct iw_stream *s, int fd, bool unsent)
 static int mapped_shutdown(struct iw_stream *s, int fd, int how)
 {
 	iw_map_give(fd, s);
-	return iw_path(s)->shutdown(s, fd, how);
+	if (iw_likely(!atomic_load(&s->mapped)))
+		return iw_path(s)->shutdown(s, fd, how);
+	iw_orphan_shutdown(s, how);
+	return 0;
 }
 
 void iw_mapped_end(struct iw_stream *s)

@@ -72,6 +72,46 @@ static inline void kill_ready(int fd, bool client)
 	kill_ready_as(fd, client, false);
 }
 
+/* Is it this end's daemon that is killed? */
+static inline bool kill_mine(void)
+{
+	const char *p = getenv("IW_TEST_KILL_SIDE");
+
+	return p && !strcmp(p, t_role);
+}
+
+/* Until this end works its TCP socket itself, by a number of the library's. */
+static inline bool kill_has_tcp(int fd)
+{
+	struct sockaddr_storage sa;
+
+	for (int i = 3; i < 65536; i++)
+		if (i != fd && !syscall(SYS_getpeername, i, &sa, &(socklen_t){ sizeof(sa) }) && (sa.ss_family == AF_INET || sa.ss_family == AF_INET6))
+			return true;
+	return false;
+}
+
+static inline void kill_mapped(int fd, bool client)
+{
+	long end = t_ms() + T_WAIT_MS;
+	char mine, theirs;
+
+	kill_ready(fd, client);
+	do {
+		for (int i = 0; i < 30; i++) {
+			if (client)
+				send_str(fd, "q");
+			want_str(fd, "q");
+			if (!client)
+				send_str(fd, "q");
+			usleep(client ? 1000 : 0);
+		}
+		mine = kill_has_tcp(fd);
+		t_put(&mine, 1);
+		must(t_get(&theirs, 1) == 1 && t_ms() < end);
+	} while (!mine || !theirs);
+}
+
 /* Both ends meet and only then the client kills: returns the time. */
 static inline long kill_together(bool killer)
 {
@@ -83,6 +123,17 @@ static inline long kill_together(bool killer)
 	else
 		t = t_ms();
 	return t;
+}
+
+/* The same, and the killed daemon's carriers have hung up when it returns: the kernel does that a while after the death. */
+static inline void kill_and_gone(int fd, bool killer)
+{
+	struct pollfd p = { .fd = fd };
+
+	kill_together(killer);
+	if (kill_mine())
+		must(syscall(SYS_ppoll, &p, 1, &(struct timespec){ .tv_sec = T_WAIT_MS / 1000 }, NULL, 8) == 1 && (p.revents & POLLHUP));
+	t_sync();
 }
 
 /* Within a second. Where no CPU was idle it says nothing of us; then it must only come. */

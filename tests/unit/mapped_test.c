@@ -22,6 +22,7 @@
 #define ours map_ours
 #define take map_take
 #include "preload/map.c"
+#include "preload/orphan.c"
 #undef ours
 #undef take
 
@@ -46,11 +47,13 @@ void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
 	((struct iw_ctl_hdr *)msg)->type = (uint16_t)type;
 }
 
-uint64_t iw_daemon_gen(void) { return 1; }
 void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd) { }
 void iw_files_look(struct iw_files *v, const int *fds, unsigned int n) { }
 bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n) { return true; }
 uint32_t iw_stream_word(const struct iw_stream *s) { return 0; }
+int iw_stream_own(struct iw_stream *s, int fd) { return 0; }
+void iw_stream_apart(struct iw_stream *s) { }
+short iw_fd_bits(int fd, short events) { return 0; }
 bool iw_in_vfork(void) { return false; }
 bool iw_quiet(int fd, uint64_t *way) { return false; }
 bool iw_reg_lost(int fd) { return false; }

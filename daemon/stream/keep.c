@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Mapped streams outlive the daemon: their descriptors lie in the service manager's store, and the next daemon makes the streams of them again.
+ * What it has to believe stands in the area, which no application ever had; the map is imported into that as always. The name that the manager keeps
+ * with them says by its inode numbers which of the memfds is which.
+ */
+#include "keep.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "proto/map.h"
+#include "proto/remote.h"
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+#include "daemon/rnic/area.h"
+#include "daemon/rnic/rnic.h"
+#include "life.h"
+#include "map.h"
+#include "remote.h"
+#include "remote_mem.h"
+#include "stream_priv.h"
+#include "table.h"
+
+#define MAGIC	0x49574b50u	/* "IWKP" */
+#define VERSION	1u
+#define PREFIX	"iwsock-"
+
+struct kept {			/* the rest of a stream, in the last page of its area */
+	uint32_t magic, version;
+	uint64_t cookie, since_ms, active_ms, tx_bytes, rx_bytes;
+	struct iw_tuple tuple;
+	struct tcp_kept tcp;
+	pid_t pid;
+	uint32_t uid;
+	int fd;
+	bool client;
+	char program[STREAM_PROGRAM];
+};
+static_assert(sizeof(struct kept) <= REMOTE_KEPT, "kept");
+
+static unsigned long long ino(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+static void name_of(const struct stream *st, const struct area *map, char name[NOTIFY_NAME])
+{
+	snprintf(name, NOTIFY_NAME, PREFIX "%016llx-%llx-%llx-%llx", (unsigned long long)st->id, ino(st->segment), ino(st->remote->area->fd), ino(map->fd));
+}
+
+int keep(struct stream *st, const struct area *map, int owner)
+{
+	const struct area *a = st->remote->area;
+	const struct stream_end *e = &st->end[0];
+	struct kept *k = (struct kept *)(a->mem + a->len - REMOTE_KEPT);
+	const int fds[] = { e->tcp, st->d, st->segment, a->fd, map->fd, owner };
+	char name[NOTIFY_NAME];
+
+	*k = (struct kept){
+		.magic = MAGIC, .version = VERSION, .cookie = e->cookie, .since_ms = st->since_ms, .active_ms = st->active_ms, .tx_bytes = st->tx_bytes,
+		.rx_bytes = st->rx_bytes, .tuple = e->tuple, .tcp = st->kept, .pid = e->pid, .uid = e->uid, .fd = e->fd, .client = st->client,
+	};
+	memcpy(k->program, e->program, sizeof(k->program));
+	name_of(st, map, name);
+	return notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
+}
+
+void keep_not(struct stream *st, const struct area *map)
+{
+	char name[NOTIFY_NAME];
+
+	name_of(st, map, name);
+	notify_forget(name);
+}
+
+/* ---- the next daemon ---- */
+
+struct found {
+	char name[NOTIFY_NAME];
+	int tcp, d, segment, area, map, owner;	/* -1: it is not there, or used */
+};
+
+static bool is_pidfd(int fd)
+{
+	char at[32], to[32] = "";
+
+	snprintf(at, sizeof(at), "/proc/self/fd/%d", fd);
+	return readlink(at, to, sizeof(to) - 1) > 0 && !strcmp(to, "anon_inode:[pidfd]");
+}
+
+static int *place_of(struct found *x, int fd)
+{
+	unsigned long long id, segment, area, map, i;
+	socklen_t len = sizeof(int);
+	struct stat st;
+	int domain;
+
+	if (fstat(fd, &st) || sscanf(x->name, PREFIX "%llx-%llx-%llx-%llx", &id, &segment, &area, &map) != 4)
+		return NULL;
+	if (S_ISSOCK(st.st_mode))
+		return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) ? NULL : domain == AF_UNIX ? &x->d : &x->tcp;
+	if (is_pidfd(fd))
+		return &x->owner;
+	i = st.st_ino;
+	return !S_ISREG(st.st_mode) ? NULL : i == segment ? &x->segment : i == area ? &x->area : i == map ? &x->map : NULL;
+}
+
+/* Of the same version, and as long as it says. */
+static bool read_area(int fd, struct iw_remote *f, struct kept *k)
+{
+	return fd >= 0 && pread(fd, f, sizeof(*f), 0) == sizeof(*f) && f->magic == IW_REMOTE_MAGIC && f->version == IW_REMOTE_VERSION &&
+	       f->size > sizeof(*f) + REMOTE_KEPT && pread(fd, k, sizeof(*k), (off_t)(f->size - REMOTE_KEPT)) == sizeof(*k) && k->magic == MAGIC &&
+	       k->version == VERSION && f->rd_off + f->p.rd_len + REMOTE_KEPT == f->size;
+}
+
+static bool same_layout(const struct area *a, const struct iw_remote *f)
+{
+	const struct iw_soft *s = (const struct iw_soft *)(a->mem + f->ep_off);
+
+	return f->ep_off + sizeof(*s) <= f->rd_off && s->magic == IW_SOFT_MAGIC && s->version == IW_SOFT_VERSION && s->size == sizeof(*s) &&
+	       s->qp.version == IW_QP_VERSION;
+}
+
+static int revive(struct found *x, struct stream *st, const struct iw_remote *f)
+{
+	struct area *a;
+	int ret = area_adopt(rnic_pd_user(st->pd), f->size, x->area, &a);
+
+	if (ret)
+		return ret;
+	x->area = -1;
+	if (!same_layout(a, f)) {
+		area_put(a);
+		return -EPROTO;
+	}
+	ret = remote_revive(st, a);
+	if (!ret)
+		ret = map_revive(st, x->map, iw_map_size(&f->p), x->owner);
+	if (!ret)
+		x->map = x->owner = -1;
+	return ret;
+}
+
+static int again(struct found *x)
+{
+	struct stream_owner o;
+	struct iw_remote f;
+	struct stream *st;
+	struct kept k;
+	int ret;
+
+	if (x->tcp < 0 || x->d < 0 || x->segment < 0 || x->map < 0 || x->owner < 0 || !read_area(x->area, &f, &k))
+		return -ENOENT;
+	k.program[sizeof(k.program) - 1] = 0;
+	o = (struct stream_owner){ .pid = k.pid, .uid = k.uid, .fd = k.fd, .program = k.program };
+	st = stream_revive(f.stream_id, &k.tuple, &o, x->segment, IW_PAGE_RINGS + (size_t)f.p.tx_len + f.p.rx_len);
+	if (!st)
+		return -EINVAL;
+	st->client = k.client;
+	st->since_ms = k.since_ms;
+	st->active_ms = k.active_ms;
+	st->tx_bytes = k.tx_bytes;
+	st->rx_bytes = k.rx_bytes;
+	st->kept = k.tcp;
+	st->end[0].cookie = k.cookie;
+	st->end[0].tcp = x->tcp;
+	st->d = x->d;
+	x->segment = x->tcp = x->d = -1;
+	table_add(st);
+	ret = revive(x, st, &f);
+	if (!ret) {
+		map_revived(st);
+		return 0;
+	}
+	st->tcp_reset = true;	/* the library may go on */
+	stream_kill(st);
+	return ret;
+}
+
+static void done(struct found *x)
+{
+	int *fd[] = { &x->tcp, &x->d, &x->segment, &x->area, &x->map, &x->owner }, ret = again(x);
+
+	if (ret) {
+		log_warn("%s, which a daemon before this one had mapped, is not taken on: %s", x->name, strerror(-ret));
+		notify_forget(x->name);
+	}
+	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
+		if (*fd[i] >= 0)
+			close(*fd[i]);
+}
+
+/* Those of one name come one after the other. */
+void streams_revive(void)
+{
+	char **names = NULL;
+	int n = sd_listen_fds_with_names(0, &names);
+	struct found x = { "", -1, -1, -1, -1, -1, -1 };
+
+	for (int i = 0; i < n; i++) {
+		int fd = SD_LISTEN_FDS_START + i, *at;
+
+		if (!strncmp(names[i], PREFIX, sizeof(PREFIX) - 1) && strlen(names[i]) < sizeof(x.name)) {
+			if (strcmp(x.name, names[i]) && x.name[0])
+				done(&x);
+			if (strcmp(x.name, names[i]))
+				x = (struct found){ "", -1, -1, -1, -1, -1, -1 };
+			strcpy(x.name, names[i]);
+			at = place_of(&x, fd);
+			if (at && *at < 0)
+				*at = fd;
+			else
+				close(fd);
+		}
+		free(names[i]);
+	}
+	if (x.name[0])
+		done(&x);
+	free(names);
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""
+supervisor.py READY PROGRAM ARGUMENT...: a service manager with a store of descriptors, as systemd has one: starts the program again whenever it has ended,
+with what it was given to keep. A line into READY at each READY=1: the pid, and how many descriptors are kept. Ends by SIGTERM, and the program with it.
+"""
+import array
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+
+store = []		# name, fd
+address = "\0iwt-supervisor.%d" % os.getpid()
+notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+notify.bind(address)
+notify.setblocking(False)
+
+
+def start():
+    pid = os.fork()
+    if pid:
+        return pid
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    fds = [fcntl.fcntl(fd, fcntl.F_DUPFD, 3 + len(store)) for _, fd in store]	# out of the way of where they go
+    for i, fd in enumerate(fds):
+        os.dup2(fd, 3 + i)
+    os.closerange(3 + len(fds), 65536)
+    os.environ.update(NOTIFY_SOCKET="@" + address[1:], LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=":".join(n for n, _ in store))
+    os.execv(sys.argv[2], sys.argv[2:])
+
+
+def one():
+    global store
+    fds = array.array("i")
+    try:
+        data, control, _, _ = notify.recvmsg(4096, socket.CMSG_SPACE(64 * fds.itemsize))
+    except BlockingIOError:
+        return False
+    for level, kind, c in control:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(c[:len(c) - len(c) % fds.itemsize])
+    said = dict(line.split("=", 1) for line in data.decode().split("\n") if "=" in line)
+    if "FDSTORE" in said:
+        store += [(said["FDNAME"], fd) for fd in fds]
+    elif "FDSTOREREMOVE" in said:
+        for _, fd in [s for s in store if s[0] == said["FDNAME"]]:
+            os.close(fd)
+        store = [s for s in store if s[0] != said["FDNAME"]]
+    if "READY" in said:
+        with open(sys.argv[1], "a") as f:
+            print(pid, len(store), file=f, flush=True)
+    return True
+
+
+def ended(sig, frame):
+    os.kill(pid, signal.SIGTERM)
+    os.waitpid(pid, 0)
+    os._exit(0)
+
+
+pid = start()
+signal.signal(signal.SIGTERM, ended)
+while True:
+    pidfd = os.pidfd_open(pid)
+    while pidfd not in select.select([notify, pidfd], [], [])[0]:
+        one()
+    while one():	# what it said before it ended
+        pass
+    os.close(pidfd)
+    os.waitpid(pid, 0)
+    pid = start()
