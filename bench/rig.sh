@@ -17,7 +17,7 @@ RIG_DAEMON_OPTS=
 [ "$(id -u)" = 0 ] || { echo "${0##*/} makes network namespaces: run it as root" >&2; exit 1; }
 ok() { [ "$1" = 0 ] || { shift; echo "NOT OK: $*" >&2; }; }
 pair=$IW_BUILD/bench/pair
-cgroup=
+cgroup= failed=
 machine="$(nproc) CPUs, Linux $(uname -r), load $(cut -d ' ' -f 1 /proc/loadavg)"
 
 bench_up() { # HOSTS: with room for connections that come one after the other
@@ -53,20 +53,22 @@ rig_cleaned() {
 	cgroup=
 }
 
-measured() { # LABEL UNIT KIND f: the number is in $value
+measured() { # LABEL UNIT KIND f: the number is in $value, its line added to $lines
 	read -r value ns < <($4) && [ -n "$value" ] || { value='failed'; echo "failed: $1, $3" >&2; return 1; }
-	printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$value" "$ns" >>"$RIG_DIR/results"
+	printf -v lines '%s%s\t%s\t%s\t%s\t%s\n' "$lines" "$1" "$2" "$3" "$value" "$ns"
 }
 
+# A round of which half could not be measured counts for nothing.
 round() {
-	local value ns a b
+	local value ns a b lines='' bad=
 	if (($1 % 2)); then
-		measured "$2" "$3" plain "$4"; a=$value
-		measured "$2" "$3" iwsock "$5"; b=$value
+		measured "$2" "$3" plain "$4" || bad=1; a=$value
+		measured "$2" "$3" iwsock "$5" || bad=1; b=$value
 	else
-		measured "$2" "$3" iwsock "$5"; b=$value
-		measured "$2" "$3" plain "$4"; a=$value
+		measured "$2" "$3" iwsock "$5" || bad=1; b=$value
+		measured "$2" "$3" plain "$4" || bad=1; a=$value
 	fi
+	if [ -n "$bad" ]; then failed=1; else printf '%s' "$lines" >>"$RIG_DIR/results"; fi
 	said="$a -> $b $3"
 }
 
@@ -77,5 +79,5 @@ pairs() {
 }
 
 results() {
-	bench/report "$@" "$RIG_DIR/results"
+	bench/report "$@" "$RIG_DIR/results" && [ -z "$failed" ]
 }
