@@ -293,7 +293,8 @@ IW_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 static int rx_pending(struct iw_stream *s, int fd)
 {
 	short bits = iw_path(s)->bits(s, fd, 0);
-	int err = bits && iw_stream_verify(fd, s) ? iw_take_error(s, fd, bits) : 0;
+	bool ended = bits || atomic_load(&iw_stream_end(s)->close_state) == IW_CLOSE_RESET;	/* the page is told before the carrier is closed */
+	int err = ended && iw_stream_verify(fd, s) ? iw_take_error(s, fd, bits) : 0;
 
 	return err ? iw_fail(err) : 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wakes those who wait by poll or select, or in a call on a mapped stream, for what the kernel does not tell of: room in a stream that is shut for writing, where TCP is
- * writable and the carrier may be full; octets of a mapped stream that another thread took from its socket (ready.h).
+ * Wakes those who wait by poll or select, or in a call on a mapped stream, for what the kernel does not tell of: room in a stream that is
+ * shut for writing, where TCP is writable and the carrier may be full; octets of a mapped stream that another thread took from its socket
+ * (ready.h), or that it is mapped no more.
  * Reaches every thread of this process, and of those that were forked from it, or it from them, since the first wait of this kind.
  */
 #ifndef IW_PRELOAD_KICK_H

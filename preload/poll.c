@@ -337,6 +337,8 @@ static int wait_woken(const struct call *c, struct pollfd *v)
 		return rc;
 	for (nfds_t i = 0; i < c->n; i++)
 		c->p[i].revents = v[i].revents;
+	if (v[c->n].revents)
+		iw_kick_seen(v[c->n].fd);
 	return v[c->n].revents && rc == 1 ? WOKEN : rc - !!v[c->n].revents;
 }
 
