@@ -18,55 +18,68 @@ static bool of_stack(uintptr_t a)
 	return a / PAGE == (uintptr_t)__builtin_frame_address(0) / PAGE;
 }
 
-/* n octets at a, of one page. A mask is read before what is to be done with it turns out to be nonsense. */
-static bool page_reads(uintptr_t a, size_t n)
+/* A mask is read before what is to be done with it turns out to be nonsense. */
+static bool eight_read(uintptr_t a)
 {
-	return IW_SYS(rt_sigprocmask, -1, a & ~(uintptr_t)7, NULL, 8) != -EFAULT;
+	return IW_SYS(rt_sigprocmask, -1, a, NULL, 8) != -EFAULT;
+}
+
+static bool page_reads(uintptr_t a)
+{
+	return eight_read(a & ~(uintptr_t)7);
+}
+
+/* The mask as it is goes there. */
+static bool eight_overwrite(uintptr_t a)
+{
+	return IW_SYS(rt_sigprocmask, SIG_BLOCK, NULL, a, 8) >= 0;
 }
 
 /* The second futex is or-ed with nothing, atomically; of the first there are none to wake. */
-static bool page_writes(uintptr_t a, size_t n)
+static bool page_writes(uintptr_t a)
 {
 	static uint32_t nobody;
 
 	return IW_SYS(futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, a & ~(uintptr_t)3, FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_LT, 0)) >= 0;
 }
 
-/* This thread's mask is written there. */
-static bool page_fills(uintptr_t a, size_t n)
+/* Of eight octets over an edge one call sees two pages. They lie within the n. */
+static bool all_pages(uintptr_t a, size_t n, bool (*one)(uintptr_t a), bool (*eight)(uintptr_t a))
 {
-	return n < 8 ? page_writes(a, n) : IW_SYS(rt_sigprocmask, SIG_BLOCK, NULL, a, 8) >= 0;
-}
-
-static bool all_pages(uintptr_t a, size_t n, bool (*good)(uintptr_t a, size_t n))
-{
-	uintptr_t end = a + n;
+	uintptr_t end = a + n, edge;
 
 	if (!n)
 		return true;
 	if (a < PAGE || end < a || (intptr_t)end < 0)
 		return false;
-	for (uintptr_t next; a < end; a = next) {
-		next = (a | (PAGE - 1)) + 1;
-		if (!of_stack(a) && !good(a, (next < end ? next : end) - a))
+	for (; a < end; a = edge) {
+		edge = (a | (PAGE - 1)) + 1;
+		if (of_stack(a))
+			continue;
+		if (eight && edge - a >= 4 && end >= edge + 4) {
+			if (!eight(edge - 4))
+				return false;
+			edge += PAGE;
+		} else if (!(eight && edge - a >= 8 && end - a >= 8 ? eight(a) : one(a))) {
 			return false;
+		}
 	}
 	return true;
 }
 
 bool iw_user_readable(const void *user, size_t n)
 {
-	return all_pages((uintptr_t)user, n, page_reads);
+	return all_pages((uintptr_t)user, n, page_reads, eight_read);
 }
 
 bool iw_user_writable(void *user, size_t n)
 {
-	return all_pages((uintptr_t)user, n, page_writes);
+	return all_pages((uintptr_t)user, n, page_writes, NULL);
 }
 
 bool iw_user_fillable(void *user, size_t n)
 {
-	return all_pages((uintptr_t)user, n, page_fills);
+	return all_pages((uintptr_t)user, n, page_writes, eight_overwrite);
 }
 
 int iw_msg_in(struct msghdr *m, const struct msghdr *user, bool sending)
