@@ -81,11 +81,11 @@ def is_mapped(st):
 
 def opened(port, **kw):
     st = d.stream(port, **kw)
-    for _ in range(20):     # a call of the server's each, in which it may take the map
+    for n in range(40):     # a call of the server's each, in which it may take the map
         if not MAPPED or is_mapped(st):
             return st
         st.data(b".")
-        time.sleep(0.02)
+        time.sleep(0.01 * n)
     ok(False, "the stream is mapped into the server")
     return st
 

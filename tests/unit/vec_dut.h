@@ -36,7 +36,7 @@ struct dut {
 	struct iw_end m;		/* mapped: instead of all that */
 	struct iw_map_priv at;
 	struct priv v;
-	uint8_t *pages, *copy;		/* the map between two pages that nobody may touch; what its memory was */
+	uint8_t *pages, *copy;		/* the map between two pages that nobody may touch; what its memory was: DUT_RQ, DUT_REST */
 };
 
 #define MEMSZ	4096u
@@ -108,6 +108,9 @@ static inline uint8_t *dut_mem(struct dut *d, unsigned int i)
 	return d->mem[i] + GUARD;
 }
 
+#define DUT_RQ		(8u * 64)		/* octets of a map's receive buffers */
+#define DUT_REST	(MEMSZ + 65536)		/* and of where Reads go, with the ring behind it */
+
 /* On a map: one STag can be written to, the ring's, and of the 64-octet receive buffers two are posted. Nothing can be read. */
 static inline void dut_map(struct dut *d)
 {
@@ -117,6 +120,8 @@ static inline void dut_map(struct dut *d)
 	p.rs.rx_stag = STAG;
 	p.rs.rx_to = 0x1000;
 	p.rs.rx_len = 65536;
+	p.rs.tx_len = p.rs.rd_len = MEMSZ;
+	p.rs.read_max = 512;
 	p.rs.rq_stag = RECV;
 	p.rs.bufs = 8;
 	p.rs.buf_size = 64;
@@ -133,19 +138,20 @@ static inline void dut_map(struct dut *d)
 	d->m.f->rs.p.rx_len = MEMSZ;	/* the rest of the ring is canaries */
 	d->m.s->qp.rq_head = d->m.s->qp.rq_tail + 2;
 	d->m.s->qp.first_seen = 0;
-	d->copy = malloc(d->v.map_len);
-	memcpy(d->copy, d->m.m, d->v.map_len);
+	d->copy = malloc(DUT_RQ + DUT_REST);
+	memcpy(d->copy, d->at.rq, DUT_RQ);
+	memcpy(d->copy + DUT_RQ, d->at.rd, DUT_REST);
 }
 
 /* Of a map's receive buffers the first octets may differ, of its ring those that the peer may have written. */
 static inline void dut_map_canaries(const struct dut *d, unsigned int recv, unsigned int ring)
 {
-	const uint8_t *m = (uint8_t *)d->m.m;
-	size_t rq = (size_t)(d->at.rq - m), rd = (size_t)(d->at.rd - m), rx = (size_t)(d->at.rx_ring - m), end = rq + 8u * 64;
+	const uint8_t *rd = d->copy + DUT_RQ;
 
-	assert_memory_equal(m + rq + recv, d->copy + rq + recv, end - rq - recv);
-	assert_memory_equal(m + rd, d->copy + rd, rx - rd);
-	assert_memory_equal(m + rx + ring, d->copy + rx + ring, d->v.map_len - rx - ring);
+	assert_ptr_equal(d->at.rx_ring, d->at.rd + MEMSZ);
+	assert_memory_equal(d->at.rq + recv, d->copy + recv, DUT_RQ - recv);
+	assert_memory_equal(d->at.rd, rd, MEMSZ);
+	assert_memory_equal(d->at.rx_ring + ring, rd + MEMSZ + ring, DUT_REST - MEMSZ - ring);
 }
 
 static inline void dut_new_at(struct dut *d, bool mapped)
