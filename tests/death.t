@@ -76,6 +76,9 @@ at_most "$(maps 2)" "$maps2" "host 2: no more segments mapped than before"
 
 
 # ---- the daemon of either end is killed at a stage of a connection; the programs and the other daemon go on ----
+# what is mapped goes on, too: kill_mapped*.c, tests/adopt.t
+RIG_DAEMON_OPTS+=" -o map=no"
+for h in 1 2; do daemon_stop $h && daemon_start $h; done
 host_bg_iw 1 server.log "$PY" "$TALK" server "$A" 7301
 server=$!
 host_port 1 7301
