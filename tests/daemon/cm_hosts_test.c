@@ -562,7 +562,7 @@ static void map_and_gone(bool taken)
 	if (taken) {
 		mapped_begin(&m);
 		mapped_both_ways(&m, a.fds[0]);
-		mapped_drop(&m);
+		mapped_end(&m);		/* as at a close */
 	} else {
 		both_ways(b.fds[0], a.fds[0]);
 	}
