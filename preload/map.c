@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -58,15 +59,14 @@ void iw_map_unlock(struct iw_stream *s, const struct iw_step *st)
 		iw_sig_restore(st->sigs);
 }
 
-bool iw_map_flush(struct iw_stream *s)
+static bool flush(struct iw_stream *s, int flags)
 {
 	const uint8_t *p;
 	size_t len;
 	long n;
 
-	iw_end_pump(&s->view);
 	while ((p = iw_end_out(&s->view, &len))) {
-		n = IW_SYS(sendto, atomic_load(&s->mapped), p, len, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+		n = IW_SYS(sendto, atomic_load(&s->mapped), p, len, flags | MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
 		if (n > 0) {
 			iw_end_out_done(&s->view, (size_t)n);
 			continue;
@@ -76,6 +76,62 @@ bool iw_map_flush(struct iw_stream *s)
 		return false;
 	}
 	return true;
+}
+
+static void nodelay(int tcp, int v)
+{
+	IW_SYS(setsockopt, tcp, IPPROTO_TCP, TCP_NODELAY, &v, sizeof(v));
+}
+
+/* Without gathering: TCP would have had no such octets to wait for, nor would those that follow have waited for them. */
+static bool push(struct iw_stream *s)
+{
+	int tcp = atomic_load(&s->mapped);
+	bool done;
+
+	nodelay(tcp, 1);
+	done = flush(s, 0);
+	nodelay(tcp, 0);
+	return done;
+}
+
+bool iw_map_flush(struct iw_stream *s)
+{
+	size_t len;
+
+	iw_end_pump(&s->view);
+	if (!iw_end_out(&s->view, &len))
+		return true;
+	s->map_pushed = s->map_gathers;
+	return s->map_gathers ? push(s) : flush(s, 0);
+}
+
+bool iw_map_flush_data(struct iw_stream *s, bool more)
+{
+	size_t len;
+
+	iw_end_pump(&s->view);
+	if (iw_likely(!s->map_pushed) || !iw_end_out(&s->view, &len))
+		return flush(s, more ? MSG_MORE : 0);
+	s->map_pushed = false;
+	return push(s);
+}
+
+void iw_map_gather(struct iw_stream *s)
+{
+	struct iw_step st;
+	int tcp;
+
+	if (iw_likely(!atomic_load(&s->mapped)))
+		return;
+	iw_map_lock(s, &st);
+	tcp = atomic_load(&s->mapped);
+	if (tcp) {
+		s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
+		nodelay(tcp, 1);	/* what waits goes, as when TCP_CORK ends */
+		nodelay(tcp, !s->map_gathers);
+	}
+	iw_map_unlock(s, &st);
 }
 
 void iw_map_sweep(struct iw_stream *s)
@@ -341,6 +397,9 @@ void iw_map_timeouts(int fd, struct iw_stream *s)
 static void begin(int fd, struct iw_stream *s, const struct given *g)
 {
 	timeouts(fd, g->tcp);
+	s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
+	s->map_pushed = false;
+	nodelay(g->tcp, !s->map_gathers);
 	s->map = g->map;
 	s->map_len = g->len;
 	iw_mapped_begin(s);

@@ -24,6 +24,8 @@ void iw_map_sweep(struct iw_stream *s);
 void iw_map_close(int fd, struct iw_stream *s);
 /* The program's time-outs, which are the carrier's, are the TCP socket's too. */
 void iw_map_timeouts(int fd, struct iw_stream *s);
+/* And its TCP_NODELAY and TCP_CORK were changed. */
+void iw_map_gather(struct iw_stream *s);
 
 /* All of this process that others are about to have: but for those that are close-on-exec, if not all. */
 void iw_maps_give(bool all);
@@ -49,6 +51,8 @@ void iw_map_lock(struct iw_stream *s, struct iw_step *st);
 void iw_map_unlock(struct iw_stream *s, const struct iw_step *st);
 /* Under the lock: frames what is due, and gives TCP what it takes. true: nothing is left. */
 bool iw_map_flush(struct iw_stream *s);
+/* The same of octets that the program has written: TCP gathers them as it would its own; more: MSG_MORE, TCP_CORK. */
+bool iw_map_flush_data(struct iw_stream *s, bool more);
 /* Somebody's call on it will sleep, before his last look; and is over. */
 void iw_map_inside(struct iw_stream *s);
 void iw_map_outside(struct iw_stream *s);

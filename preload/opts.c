@@ -332,9 +332,11 @@ static int set_tcp(struct iw_stream *s, int fd, int name, int v)
 	switch (name) {
 	case TCP_NODELAY:
 		set_bit(me, IW_SOPT_NODELAY, v);
+		iw_map_gather(s);
 		return 0;
 	case TCP_CORK:
 		set_bit(me, IW_SOPT_CORK, v);
+		iw_map_gather(s);
 		return 0;
 	case TCP_QUICKACK:
 		set_bit(me, IW_SOPT_NOQUICKACK, !(v & 1));

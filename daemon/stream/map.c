@@ -443,6 +443,7 @@ static void take_over(struct stream *st, bool dead)
 		remote_cut(st, ECONNRESET);
 		return;
 	}
+	tcp_push(st->end[0].tcp);
 	catch_up(st, rs->tx_pos - m->tx_pos, rs->rx_pos - m->rx_pos);
 	want_later(st);
 	pump_unread(st);	/* before ACK: no call gets EAGAIN where TCP would have served it */

@@ -28,6 +28,11 @@ static void set_int(int fd, int level, int name, int v)
 	setsockopt(fd, level, name, &v, sizeof(v));
 }
 
+void tcp_push(int tcp)
+{
+	set_int(tcp, IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
 void tcp_on_close(int tcp, bool reset)
 {
 	struct linger l = { .l_onoff = reset };

@@ -21,6 +21,7 @@ void tcp_look(int tcp, struct tcp_kept *k);	/* T is still the application's */
  * leaves T as the application would have it. tcp_offer() does so but for SO_LINGER, and tcp_keep() may follow again.
  */
 void tcp_keep(int tcp, struct tcp_kept *k);
+void tcp_push(int tcp);		/* what the application's library had TCP gather goes, and nothing is gathered any more */
 void tcp_offer(int tcp, const struct tcp_kept *k);
 void tcp_restore(int tcp, struct tcp_kept *k);
 void tcp_alive(int tcp, struct tcp_kept *k, bool on);	/* T has SO_KEEPALIVE, whatever the application has set */

@@ -21,6 +21,7 @@
 #include "preload/lock.h"
 #include "preload/map.h"
 #include "preload/orphan.h"
+#include "preload/opts.h"
 #include "preload/path.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/mapped.h"
@@ -394,7 +395,7 @@ static int tx_some(struct call *c)
 {
 	struct iw_stream *s = c->s;
 
-	while (c->done < c->len && iw_map_flush(s)) {
+	while (c->done < c->len && iw_map_flush_data(s, false)) {
 		size_t want = c->len - c->done, ok, n;
 
 		if (want > MOST)
@@ -409,7 +410,7 @@ static int tx_some(struct call *c)
 		if (!n && !fill(s))
 			break;
 	}
-	iw_map_flush(s);
+	iw_map_flush_data(s, (c->flags & MSG_MORE) || (atomic_load_explicit(&iw_stream_end(s)->opts, memory_order_relaxed) & IW_SOPT_CORK));
 	return 0;
 }
 

@@ -252,6 +252,10 @@ void iw_map_timeouts(int fd, struct iw_stream *s)
 {
 }
 
+void iw_map_gather(struct iw_stream *s)
+{
+}
+
 bool iw_switch_urgent(int fd, struct iw_stream *s)
 {
 	return false;
