@@ -125,6 +125,7 @@ const struct iw_path_ops iw_carrier = { .rx = carrier_rx, .tx = carrier_tx };
 
 static struct end {
 	struct iw_stream s;
+	struct iw_page page;
 	struct priv priv;
 	int c, d;		/* its carrier, and the daemon's end */
 	unsigned int seed;
@@ -140,6 +141,7 @@ static void setup_end(struct end *x, int tcp, bool initiator)
 
 	p.rs.srcavail_min = 0;
 	memset(&x->s, 0, sizeof(x->s));
+	x->s.page = &x->page;
 	priv_new(&x->priv, &p, &p, initiator);
 	assert_false(socketpair(AF_UNIX, SOCK_STREAM, 0, v));
 	x->c = v[0];
