@@ -47,7 +47,7 @@ t=$(date +%s%N)
 until_true 10 listed
 ok $? "which has all of them" || diag "$(host_ctl 2 streams | head -n 5)"
 at_most $((($(date +%s%N) - t) / 1000000)) 2000 "within two seconds"
-is "$kept" $((5 * N)) "of each five descriptors were kept"
+is "$kept" $((6 * N)) "of each six descriptors were kept"
 tell crowd "ask 5"
 ok $? "they go on"
 tell crowd "fork 10"

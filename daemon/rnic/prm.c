@@ -10,7 +10,7 @@
 
 #define USERS		4096u	/* one user's range of subordinate ids is 65536: 16 to a bucket */
 #define FDS_OWN		256u	/* files of the daemon that are no streams */
-#define FDS_STREAM	4u	/* a stream has at most so many: TCP, carrier, segment, watch */
+#define FDS_STREAM	6u	/* a stream has at most so many: TCP, carrier, segment, area, map, pidfd of its owner */
 
 static const struct { const char *name, *key; } kinds[PRM_KINDS] = {
 	[PRM_STREAMS] = { "streams", "max_streams" },
