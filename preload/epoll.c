@@ -601,7 +601,7 @@ static int wait_look(const struct wait *w, bool *again)
 	iw_look_sleeps(&l);
 	if (atomic_load(&iw_reg_nested) && iw_look_any())
 		iw_ready_sets();
-	n = iw_look_any() && writable(w->ev, w->n) ? with_known(&l, w, seq) : 0;
+	n = iw_look_any() && writable(w->ev, w->n) && iw_mask_ok(w->ss) ? with_known(&l, w, seq) : 0;
 	if (!n) {
 		n = wait_once(w);
 		*again = n > 0;

@@ -229,7 +229,7 @@ static int wait_mapped(const struct call *c, struct pollfd *v)
 
 	if (found)
 		iw_deadline_ms(&now.d, 0);
-	if ((nfds_t)found < c->n)
+	if ((nfds_t)found < c->n || !iw_mask_ok(c->mask))
 		rc = wait_once(&now, v, c->n + 1);
 	for (nfds_t i = 0; i < c->n; i++) {
 		closed |= v[i].fd >= 0 && v[i].fd != c->p[i].fd && !mapped(&c->p[i]);	/* the kernel looks once more when time is over */
@@ -239,7 +239,9 @@ static int wait_mapped(const struct call *c, struct pollfd *v)
 	}
 	if (rc > 0 && v[c->n].revents)
 		iw_kick_seen(v[c->n].fd);
-	return found || rc > 0 || (!rc && closed) ? WOKEN : rc;
+	if (rc < 0 && (!found || errno != EINTR))
+		return rc;
+	return found || rc || closed ? WOKEN : 0;
 }
 
 /* ---- mute ones ---- */

@@ -4,6 +4,7 @@
 #define IW_PRELOAD_USER_H
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -53,6 +54,12 @@ static inline int iw_copy_out(void *user, const void *src, size_t n)
 	if (n)
 		memcpy(user, src, n);
 	return 0;
+}
+
+/* A signal mask that the kernel would take before it looks at anything else. */
+static inline bool iw_mask_ok(const sigset_t *mask)
+{
+	return !mask || iw_user_readable(mask, 8);
 }
 
 /* The length that the application gives with its buffer. -1 with errno as the kernel has it. */

@@ -550,8 +550,8 @@ static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 	}
 	if (!v->off_in)
 		IW_SYS(lseek, v->in, at, SEEK_SET);
-	else
-		iw_copy_out(v->off_in, &at, sizeof(at));
+	else if (iw_copy_out(v->off_in, &at, sizeof(at)))
+		return iw_fail(EFAULT);
 	return (ssize_t)done;
 }
 
