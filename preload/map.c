@@ -532,7 +532,7 @@ static void close_tcp(struct iw_stream *s, int tcp)
 }
 
 /* Its registrations are C's again, or gone. */
-static int out_of_sets(int fd, struct iw_stream *s, bool again)
+static int out_of_sets(int fd, struct iw_stream *s, bool again, bool shut)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	int tcp = 0;
@@ -540,6 +540,8 @@ static int out_of_sets(int fd, struct iw_stream *s, bool again)
 	if (atomic_load(&s->mapped)) {
 		iw_reg_detach(fd);
 		tcp = stop(s);
+		if (shut)
+			IW_SYS(shutdown, fd, SHUT_WR);
 		if (again)
 			iw_reg_attach(fd, true);
 	}
@@ -575,18 +577,29 @@ static bool over(struct iw_stream *s)
 	return is;
 }
 
-void iw_map_give(int fd, struct iw_stream *s)
+static bool give_back(int fd, struct iw_stream *s, bool shut)
 {
 	int saved = errno, tcp = 0;
 
 	if (atomic_load(&s->mapped) && (!iw_orphan(fd, s) || over(s)))
-		tcp = out_of_sets(fd, s, true);
+		tcp = out_of_sets(fd, s, true, shut);
 	if (tcp) {
 		close_tcp(s, tcp);
 		iw_kick();
 		unmap(fd, s);
 	}
 	errno = saved;
+	return tcp;
+}
+
+void iw_map_give(int fd, struct iw_stream *s)
+{
+	give_back(fd, s, false);
+}
+
+bool iw_map_shut(int fd, struct iw_stream *s)
+{
+	return give_back(fd, s, true);
 }
 
 /* As with TCP, it is closed when those who sleep for it are through: the number is the carrier's until then. */
@@ -599,7 +612,7 @@ void iw_map_close(int fd, struct iw_stream *s)
 	if (atomic_load(&s->mapped)) {
 		if (iw_orphan(fd, s))
 			iw_orphan_end(s, iw_orphan_until());
-		tcp = out_of_sets(fd, s, false);
+		tcp = out_of_sets(fd, s, false, false);
 	}
 	if (!atomic_load(&s->polled)) {
 		if (tcp)

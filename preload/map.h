@@ -18,6 +18,8 @@ void iw_map_take(int fd, struct iw_stream *s);
  * else using the number; not under iw_tab_lock. Keeps errno.
  */
 void iw_map_give(int fd, struct iw_stream *s);
+/* The same, and shut for writing before a set has the carrier: else its room would be an edge of its own. false: it was not mapped, or stays so. */
+bool iw_map_shut(int fd, struct iw_stream *s);
 /* As much of what it left behind as nobody sleeps on any more is closed. */
 void iw_map_sweep(struct iw_stream *s);
 /* The last descriptor is about to be closed. */

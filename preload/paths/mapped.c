@@ -780,6 +780,8 @@ static int mapped_outq(struct iw_stream *s, int fd, bool unsent)
 
 static int mapped_shutdown(struct iw_stream *s, int fd, int how)
 {
+	if (how == SHUT_WR && iw_map_shut(fd, s))
+		return 0;
 	iw_map_give(fd, s);
 	if (iw_likely(!atomic_load(&s->mapped)))
 		return iw_path(s)->shutdown(s, fd, how);

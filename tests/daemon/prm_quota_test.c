@@ -6,7 +6,7 @@
 
 #include "daemon/rnic/soft.h"
 
-#define FILES	1024u		/* (1024 - 256) / 4 = 192 streams fit */
+#define FILES	1408u		/* (1408 - 256) / 6 = 192 streams fit */
 #define ROOM	192u
 #define FILES_ROOM (FILES - 256u)
 
