@@ -401,6 +401,7 @@ static void catch_up(struct stream *st, uint64_t tx, uint64_t rx)
 		st->active_ms = engine_now_ms();
 	atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
 	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
+	pump_unread(st);	/* before the loss that the library found behind it; and before ACK: no call gets EAGAIN where TCP would have served it */
 	if (f->ev_done) {
 		st->state = STREAM_CLOSING;
 		endpoint_close(st->remote->ep);	/* before it finds that the peer has closed, too */
@@ -446,7 +447,6 @@ static void take_over(struct stream *st, bool dead)
 	tcp_push(st->end[0].tcp);
 	catch_up(st, rs->tx_pos - m->tx_pos, rs->rx_pos - m->rx_pos);
 	want_later(st);
-	pump_unread(st);	/* before ACK: no call gets EAGAIN where TCP would have served it */
 	go_on(st);
 }
 
