@@ -24,6 +24,10 @@ IW_EXPORT int close(int fd);
 IW_EXPORT int __close(int fd);
 IW_EXPORT int fclose(FILE *f);
 IW_EXPORT FILE *fdopen(int fd, const char *mode);
+IW_EXPORT int vdprintf(int fd, const char *format, va_list ap);
+IW_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list ap);
+IW_EXPORT int dprintf(int fd, const char *format, ...);
+IW_EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...);
 IW_EXPORT int dup(int fd);
 IW_EXPORT int dup2(int from, int to);
 IW_EXPORT int __dup2(int from, int to);
@@ -113,7 +117,7 @@ int fclose(FILE *f)
 }
 
 /* Octets move inside libc from now on. */
-FILE *fdopen(int fd, const char *mode)
+static void by_libc(int fd)
 {
 	int saved = errno;
 	struct iw_turn t;
@@ -126,7 +130,46 @@ FILE *fdopen(int fd, const char *mode)
 		iw_turn_end();
 	}
 	errno = saved;
+}
+
+FILE *fdopen(int fd, const char *mode)
+{
+	by_libc(fd);
 	return iw_real.fdopen(fd, mode);
+}
+
+int vdprintf(int fd, const char *format, va_list ap)
+{
+	by_libc(fd);
+	return iw_real.vdprintf(fd, format, ap);
+}
+
+int __vdprintf_chk(int fd, int flag, const char *format, va_list ap)
+{
+	by_libc(fd);
+	return iw_real.__vdprintf_chk(fd, flag, format, ap);
+}
+
+int dprintf(int fd, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vdprintf(fd, format, ap);
+	va_end(ap);
+	return n;
+}
+
+int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = __vdprintf_chk(fd, flag, format, ap);
+	va_end(ap);
+	return n;
 }
 
 /* ---- duplicates ---- */

@@ -103,6 +103,17 @@ static FILE *raw_fdopen(int fd, const char *mode)
 	return NULL;
 }
 
+static int raw_vdprintf(int fd, const char *format, va_list ap)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+static int raw_vdprintf_chk(int fd, int flag, const char *format, va_list ap)
+{
+	return raw_vdprintf(fd, format, ap);
+}
+
 static void raw_exit(int status)
 {
 	for (;;)
@@ -127,6 +138,8 @@ struct iw_real iw_real = {
 	.posix_spawn_file_actions_adddup2 = raw_adddup2,
 	.popen = raw_popen,
 	.fdopen = raw_fdopen,
+	.vdprintf = raw_vdprintf,
+	.__vdprintf_chk = raw_vdprintf_chk,
 	._exit = raw_exit,
 };
 
@@ -151,6 +164,8 @@ void iw_real_init(void)
 	IW_FIND(posix_spawn_file_actions_adddup2);
 	IW_FIND(popen);
 	IW_FIND(fdopen);
+	IW_FIND(vdprintf);
+	IW_FIND(__vdprintf_chk);
 	IW_FIND(_exit);
 	atomic_store_explicit(&state, 2, memory_order_release);
 }

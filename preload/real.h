@@ -105,6 +105,8 @@ struct iw_real {
 	int (*posix_spawn_file_actions_adddup2)(posix_spawn_file_actions_t *a, int fd, int to);
 	FILE *(*popen)(const char *command, const char *mode);
 	FILE *(*fdopen)(int fd, const char *mode);
+	int (*vdprintf)(int fd, const char *format, va_list ap);
+	int (*__vdprintf_chk)(int fd, int flag, const char *format, va_list ap);
 	void (*_exit)(int status);
 };
 

@@ -40,7 +40,7 @@ awk '!/^#/ && NF { print $1 }' $list | sort | uniq -d | result "no name is on th
 
 # Names that move data, wait, make or end descriptors, or start processes; string, printf and thread functions look similar.
 touches='sock|accept|listen|connect|^bind$|shutdown|send|recv|poll|select|close|^_*dup|fcntl|ioctl|read|write|splice|^tee$|copy_file|fdopen'
-touches+='|peername|fork|^exec|fexec|spawn|^clone|daemon$|^syscall|pipe|fdelt|^_*open|creat64|^creat$|aio_'
+touches+='|peername|fork|^exec|fexec|spawn|^clone|daemon$|^syscall|pipe|fdelt|^_*open|creat64|^creat$|aio_|dprintf'
 other='thread_|pthread|mem|readdir|readlink|_nl_|__gconv|^xdr|^svc|^clnt|^auth|^fts|iconv|catclose|regexec|re_exec|rexec|dlclose|duplocale|sem_close|closelog'
 other+='|openlog|closedir|opendir|open_catalog|open_tree|handle_at|tcsendbreak|_IO_|__rpc|posix_spawn_file|posix_spawnattr|mq_|freadable|freading'
 other+='|__libc_(single|alloc|clnt|scratch)|readpassphrase|__nss_|__nptl|pidfd'

@@ -154,6 +154,7 @@ static void forget(struct stream *st)
 
 	timer_stop(&m->tick);
 	engine_cancel(&st->owner_op);
+	engine_cancel(&st->raw_op);
 	let_go(m);
 	if (m->area) {
 		keep_not(st, m->area);
@@ -488,6 +489,29 @@ static void closed(struct stream *st, bool error)
 	watch_owner(st);
 }
 
+/* Written by calls that the library does not see: it is asked to stop, and they go behind what it sent. */
+static void raw_octets(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, raw_op);
+
+	if (st->state == STREAM_DEAD)
+		stream_ended_op(st);
+	else if (map_taken(st) && res > 0)
+		atomic_fetch_or(&st->page->want, IW_WANT_UNMAP);
+}
+
+static void watch_raw(struct stream *st)
+{
+	struct io_uring_sqe *sqe;
+
+	if (st->raw_op.busy)
+		return;
+	st->raw_op.fn = raw_octets;
+	sqe = engine_sqe();
+	io_uring_prep_poll_add(sqe, st->d, POLLIN);
+	engine_submit(sqe, &st->raw_op);
+}
+
 int stream_mapped(struct stream *st)
 {
 	if (!map_offered(st))
@@ -495,6 +519,7 @@ int stream_mapped(struct stream *st)
 	st->map->stage = MAP_TAKEN;
 	want_not(st);
 	carrier_poll(st, closed);
+	watch_raw(st);
 	if (st->app_closed)
 		closed(st, st->app_error);
 	return 0;
@@ -541,6 +566,7 @@ void map_revived(struct stream *st)
 		remote_cut(st, ECONNRESET);
 	} else {
 		carrier_poll(st, closed);
+		watch_raw(st);
 		if (atomic_load(&map_of(st)->owner) == IW_MAP_AGENT)
 			take_over(st, false);
 	}

@@ -194,6 +194,14 @@ static size_t good(const struct call *c, size_t max, bool write)
 	return sum;
 }
 
+/* The program wrote into the carrier behind our back, and may wait for the answer: the daemon, which has the other end, is to pass it on. */
+static bool raw_octets(const struct call *c)
+{
+	int n = 0;
+
+	return !iw_orphan_known(c->s) && IW_SYS(ioctl, c->fd, SIOCOUTQ, &n) >= 0 && n;
+}
+
 /* ---- what TCP has for us ---- */
 
 /* There is an end that TCP would tell of, whatever is unread: the carrier does. */
@@ -375,6 +383,12 @@ static int wait_for(struct call *c, unsigned int what, int option)
 	struct iw_stream *s = c->s;
 	int tcp = atomic_load(&s->mapped), err;
 
+	if (raw_octets(c)) {
+		leave(c);
+		give(c);
+		iw_map_lock(s, &c->st);
+		return 0;
+	}
 	if (what == IW_END_IN && option == SO_RCVTIMEO && __libc_single_threaded && !atomic_load(&iw_handlers))
 		return receive(c);
 	if (!may_sleep(c, option))
@@ -462,6 +476,11 @@ static ssize_t tx_call(struct call *c, struct iw_io *io)
 
 	if (!enter(c))
 		return tx_rest(c, io);
+	if (iw_unlikely(raw_octets(c))) {
+		leave(c);
+		give(c);
+		return tx_rest(c, io);
+	}
 	for (;;) {
 		unsigned int what;
 
