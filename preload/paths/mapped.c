@@ -33,6 +33,9 @@
 #define MOST	(256u << 10)	/* framed at a time, about */
 #define LAST	4096u		/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to the caller */
 #define LARGE	16384u
+#define SMALL	2048u
+#define RUN	256u		/* small sends that are a burst, if they take less than so long each */
+#define RUN_NS	20000
 #define ENDED	(IW_END_DEAD | IW_END_DONE)
 
 /* A call of the application. */
@@ -456,10 +459,30 @@ static ssize_t tx_rest(struct call *c, struct iw_io *io)
 	return (ssize_t)c->done;
 }
 
+/*
+ * Many small sends, at once and without an answer between them: the daemon gathers them from the carrier into large frames, while the program goes
+ * on or does something else. It offers the map again some time later.
+ */
+static bool is_burst(struct call *c)
+{
+	struct iw_stream *s = c->s;
+
+	if (c->done != c->len || c->len > SMALL || c->inside) {
+		s->map_run = 0;
+		return false;
+	}
+	if (!s->map_run++)
+		s->map_run_ns = iw_mono_ns();
+	if (s->map_run < RUN)
+		return false;
+	s->map_run = 0;
+	return iw_mono_ns() - s->map_run_ns < RUN * RUN_NS && !iw_orphan_known(s);
+}
+
 static ssize_t tx_end(struct call *c, int err)
 {
 	/* nobody would come back to give TCP what is left */
-	bool left = ends(c->s) || (forgotten(c->s) && (c->done == c->len || waits(c)));
+	bool left = ends(c->s) || is_burst(c) || (forgotten(c->s) && (c->done == c->len || waits(c)));
 
 	leave(c);
 	if (left)
@@ -625,6 +648,8 @@ static ssize_t rx_end(struct call *c, int err)
 {
 	bool left = forgotten(c->s) || told(c);		/* the peer may wait for it; the carrier says what TCP would say to who waits */
 
+	if (c->done)
+		c->s->map_run = 0;
 	leave(c);
 	if (iw_unlikely(left))
 		give(c);
