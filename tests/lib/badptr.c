@@ -19,6 +19,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -135,6 +136,28 @@ static void *named(const char *name, void *otherwise)
 #define AS(name, like) ((__typeof__(like) *)named(#name, (void *)like))
 
 #define DW	(MSG_DONTWAIT | MSG_NOSIGNAL)
+
+int __dprintf_chk(int fd, int flag, const char *format, ...);
+int __vdprintf_chk(int fd, int flag, const char *format, va_list ap);
+
+static int listed(int (*f)(int on, const char *format, va_list ap), int on, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, on);
+	n = f(on, "%s", ap);
+	va_end(ap);
+	return n;
+}
+
+static int chk(int on, const char *format, va_list ap)
+{
+	return __vdprintf_chk(on, 1, format, ap);
+}
+
+#define by_list(fd, p)		listed(vdprintf, fd, p)
+#define by_list_chk(fd, p)	listed(chk, fd, p)
 
 ssize_t __read_chk(int f, void *b, size_t n, size_t size);
 ssize_t __recv_chk(int f, void *b, size_t n, size_t size, int flags);
@@ -313,6 +336,8 @@ static long closed(FILE *f)
 	X(execle, "path", 1, execle(P, "x", NULL, environ)) \
 	X(system, "command", 1, system(P)) X(popen, "command", 1, closed(popen(P, "r"))) X(popen, "mode", 2, closed(popen("true", P))) \
 	X(fclose, "file", 216, fclose(P)) X(fdopen, "mode", 2, fdopen(fd, P) ? 0 : -1) \
+	X(dprintf, "string", 1, dprintf(fd, "%s", (char *)P)) X(vdprintf, "string", 1, by_list(fd, P)) \
+	X(__dprintf_chk, "string", 1, __dprintf_chk(fd, 1, "%s", (char *)P)) X(__vdprintf_chk, "string", 1, by_list_chk(fd, P)) \
 	X(sigaction, "act", 152, sigaction(SIGUSR2, P, NULL)) X(sigaction, "old", 152, sigaction(SIGUSR2, NULL, P)) \
 	X(__sigaction, "act", 152, AS(__sigaction, sigaction)(SIGUSR2, P, NULL))
 
