@@ -88,7 +88,7 @@ clean 1 "checked"
 m 1 systemctl restart iwarpd >/dev/null 2>&1
 is "$? $(m 1 systemctl is-failed iwarpd.service)" "1 failed" "a restart fails"
 is "$(m 1 systemctl show -P Result -P ExecMainStatus -P NRestarts iwarpd.service | tr "\n" " ")" "exit-code 0 2 " "and is not tried again and again"
-sh_in 1 'journalctl -q -o cat -u iwarpd | grep -q "max_ird = 99: not accepted"'
+sh_in 1 'journalctl --sync; journalctl -q -o cat -u iwarpd | grep -q "max_ird = 99: not accepted"'
 ok $? "the journal says why"
 dial
 fails() { [ "$(m 1 systemctl is-failed iwarpd.service)" = failed ]; }
