@@ -103,11 +103,16 @@ static const void *qp_payload(void *ctx, uint32_t stag, uint64_t to, uint32_t *l
 {
 	const struct iw_end *e = ctx;
 	const struct iw_rs_param *p = &e->f->rs.p;
-	const struct iovec *v = e->v;
+	static const uint8_t nothing[4096];
+	const struct iovec *v = e->v, *end = v + e->nv;
 	uint64_t off = e->skip + ((to - p->tx_to - e->src_pos) & (p->tx_len - 1));
 
-	while (off >= v->iov_len)
+	while (v < end && off >= v->iov_len)
 		off -= v++->iov_len;
+	if (v == end) {		/* somebody writes into the map meanwhile */
+		*len = *len < sizeof(nothing) ? *len : sizeof(nothing);
+		return nothing;
+	}
 	if (*len > v->iov_len - off)
 		*len = (uint32_t)(v->iov_len - off);
 	return (const uint8_t *)v->iov_base + off;
@@ -230,6 +235,7 @@ size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 	if (len > ring)
 		len = ring;
 	e->v = v;
+	e->nv = n;
 	e->skip = skip;
 	e->src_pos = rs->tx_pos;
 	change(e);
@@ -238,6 +244,7 @@ size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 	iw_rs_pump(rs, &rs_ops, e);
 	len = (size_t)(iw_rs_tx_recall(rs) - e->src_pos);
 	frame(e);
+	e->nv = 0;
 	changed(e);
 	return len;
 }

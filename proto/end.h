@@ -32,7 +32,7 @@ struct iw_end {				/* private to a process; no allocation */
 
 	/* within iw_end_put(): the stream goes on at position src_pos with the octets of v, skip octets in */
 	const struct iovec *v;
-	size_t skip;
+	size_t nv, skip;
 	uint64_t src_pos;
 };
 
