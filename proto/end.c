@@ -23,7 +23,8 @@ static void change(struct iw_end *e)
 static void changed(struct iw_end *e)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	atomic_store_explicit(&e->m->changing, 0, memory_order_relaxed);
+	if (!e->nlate)
+		atomic_store_explicit(&e->m->changing, 0, memory_order_relaxed);
 }
 
 /* ---- what queue pair and ring stream ask for ---- */
@@ -55,9 +56,8 @@ static uint8_t *within(uint8_t *mem, uint64_t base, uint64_t size, uint64_t to, 
 	return to >= base && len <= size && to - base <= size - len ? mem + (to - base) : NULL;
 }
 
-static void *rs_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
+static void *mem(const struct iw_end *e, uint32_t stag, uint64_t to, size_t len)
 {
-	const struct iw_end *e = ctx;
 	const struct iw_rs_param *p = &e->f->rs.p;
 
 	if (stag == p->rx_stag)
@@ -65,6 +65,79 @@ static void *rs_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
 	if (stag == p->rq_stag)
 		return within(e->rq, p->rq_to, iw_rs_rq_len(p), to, len);
 	return stag == p->rd_stag ? within(e->rd, p->rd_to, p->rd_len, to, len) : NULL;
+}
+
+/* ---- payload that is not yet where it belongs ---- */
+
+static void place_late(struct iw_end *e)
+{
+	const struct iw_rs *rs = &e->f->rs;
+	uint64_t pos = e->late_pos;
+
+	for (uint32_t i = 0; i < e->nlate; i++) {
+		const struct iw_end_late *l = &e->late[i];
+		uint32_t read = pos >= rs->rx_cons ? 0 : rs->rx_cons - pos < l->len ? (uint32_t)(rs->rx_cons - pos) : l->len;
+		void *to = mem(e, rs->p.rx_stag, rs->p.rx_to + ((pos + read) & (rs->p.rx_len - 1)), l->len - read);
+
+		if (to && read < l->len)
+			memcpy(to, e->s->rx + l->off + read, l->len - read);
+		pos += l->len;
+	}
+	e->nlate = 0;
+}
+
+void iw_end_settle(struct iw_end *e)
+{
+	if (!e->nlate)
+		return;
+	place_late(e);
+	changed(e);
+}
+
+/* What follows in the stream, and lies there. Anything else is placed as it came, in order. */
+static bool deferred(struct iw_end *e, uint64_t to, const uint8_t *src, uint32_t n)
+{
+	const struct iw_rs *rs = &e->f->rs;
+	uint64_t pos = e->nlate ? e->late_end : rs->rx_prod;
+
+	if (!e->defers || e->nlate == IW_END_LATE || pos < rs->rx_prod || to - rs->p.rx_to != (pos & (rs->p.rx_len - 1)) ||
+	    pos + n - rs->rx_cons > rs->p.rx_len)
+		return false;
+	if (!e->nlate)
+		e->late_pos = pos;
+	e->late[e->nlate++] = (struct iw_end_late){ .off = (uint32_t)(src - e->s->rx), .len = n };
+	e->late_end = pos + n;
+	return true;
+}
+
+/* Where octets of the ring are to be read, at most *n. */
+static const uint8_t *ring_at(const struct iw_end *e, uint64_t to, size_t *n)
+{
+	const struct iw_rs_param *p = &e->f->rs.p;
+	uint64_t off = (to - p->rx_to - e->late_pos) & (p->rx_len - 1), len = e->late_end - e->late_pos;
+	const struct iw_end_late *l = e->late;
+
+	if (!e->nlate)
+		return mem(e, p->rx_stag, to, *n);
+	if (off >= len) {
+		if (*n > p->rx_len - off)
+			*n = p->rx_len - off;
+		return mem(e, p->rx_stag, to, *n);
+	}
+	for (; off >= l->len; l++)
+		off -= l->len;
+	if (*n > l->len - off)
+		*n = l->len - off;
+	return e->s->rx + l->off + off;
+}
+
+static void *rs_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
+{
+	struct iw_end *e = ctx;
+
+	if (stag == e->f->rs.p.rx_stag)
+		place_late(e);
+	return mem(e, stag, to, len);
 }
 
 static void rs_event(void *ctx, enum iw_rs_event ev)
@@ -94,8 +167,21 @@ static enum iw_access_err qp_access(void *ctx, uint32_t stag, uint64_t to, uint6
 		return IW_ACC_WRAP;
 	if (has != right)
 		return has ? IW_ACC_RIGHTS : IW_ACC_STAG;
-	*ptr = rs_mem(ctx, stag, to, len);
+	*ptr = mem(ctx, stag, to, len);
 	return *ptr ? IW_ACC_OK : IW_ACC_BOUNDS;
+}
+
+static enum iw_access_err qp_place(void *ctx, uint32_t stag, uint64_t to, const uint8_t *src, uint32_t n)
+{
+	struct iw_end *e = ctx;
+	void *ptr;
+	enum iw_access_err err = qp_access(e, stag, to, n, IW_ACCESS_REMOTE_WRITE, &ptr);
+
+	if (err == IW_ACC_OK && !deferred(e, to, src, n)) {
+		place_late(e);
+		memcpy(ptr, src, n);
+	}
+	return err;
 }
 
 /* Whatever is framed of the transmit ring lies with the caller: see iw_end_put(). */
@@ -150,7 +236,7 @@ static void qp_event(void *ctx, enum iw_qp_event ev)
 }
 
 static const struct iw_qp_ops qp_ops = {
-	.access = qp_access, .payload = qp_payload, .invalidate = qp_invalidate, .complete = qp_complete, .event = qp_event,
+	.access = qp_access, .place = qp_place, .payload = qp_payload, .invalidate = qp_invalidate, .complete = qp_complete, .event = qp_event,
 };
 
 int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len)
@@ -303,6 +389,7 @@ uint8_t *iw_end_in(struct iw_end *e, size_t *room)
 {
 	struct iw_soft *s = e->s;
 
+	iw_end_settle(e);
 	/* the rest of a partial FPDU may not fit any more behind what there is */
 	if (s->rx_off == s->rx_len || IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS) {
 		change(e);
@@ -321,6 +408,13 @@ void iw_end_in_done(struct iw_end *e, size_t n)
 	s->rx_len += (uint32_t)n;
 	s->rx_off += (uint32_t)iw_qp_rx(&s->qp, &qp_ops, e, s->rx + s->rx_off, s->rx_len - s->rx_off);
 	changed(e);
+}
+
+void iw_end_in_defer(struct iw_end *e, size_t n)
+{
+	e->defers = true;
+	iw_end_in_done(e, n);
+	e->defers = false;
 }
 
 /* Only after the ring stream is done is a FIN of T a good end. */
@@ -369,9 +463,12 @@ size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 	uint64_t to;
 
 	while (done < len && (k = iw_rs_rx_at(rs, peek ? peek_off + done : 0, &stag, &to))) {
+		const uint8_t *src;
+
 		if (k > len - done)
 			k = len - done;
-		scatter(v, &skip, rs_mem(e, stag, to, k), k);
+		src = stag == rs->p.rx_stag ? ring_at(e, to, &k) : mem(e, stag, to, k);
+		scatter(v, &skip, src, k);
 		if (!peek) {
 			change(e);
 			iw_rs_rx_consumed(rs, (uint32_t)k);

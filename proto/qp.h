@@ -46,6 +46,9 @@ struct iw_qp_ops {
 	/* Memory of [to, to + len) under stag for this QP with this right (one IW_ACCESS_*). Checks in the order wrap, STag,
 	 * scope, right, bounds. len > 0. On IW_ACC_OK *ptr is valid until the call that asked returns. */
 	enum iw_access_err (*access)(void *ctx, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr);
+	/* Checks as access(), for IW_ACCESS_REMOTE_WRITE, and puts the n octets of src there, which stay where they are until iw_qp_rx() is called again: at
+	 * once, or before anybody looks at that memory. NULL: access() is asked. */
+	enum iw_access_err (*place)(void *ctx, uint32_t stag, uint64_t to, const uint8_t *src, uint32_t n);
 	/* Payload of a Send or Write, where it is not in one piece: *len octets, at most as many as asked for, are at the place it returns.
 	 * Never fails, as nobody can revoke that memory. NULL: access() is asked. */
 	const void *(*payload)(void *ctx, uint32_t stag, uint64_t to, uint32_t *len);

@@ -409,17 +409,28 @@ static enum iw_terr place_read_resp(struct seg *s)
 	return IW_TE_OK;
 }
 
+static enum iw_access_err place(struct seg *s)
+{
+	enum iw_access_err acc;
+	void *ptr;
+
+	if (s->ops->place)
+		return s->ops->place(s->ctx, s->stag, s->to, s->p, s->n);
+	acc = s->ops->access(s->ctx, s->stag, s->to, s->n, IW_ACCESS_REMOTE_WRITE, &ptr);
+	if (acc == IW_ACC_OK)
+		memcpy(ptr, s->p, s->n);
+	return acc;
+}
+
 static enum iw_terr place_write(struct seg *s)
 {
 	struct iw_qp *qp = s->qp;
 	enum iw_access_err acc;
-	void *ptr;
 
 	if (s->n) {
-		acc = s->ops->access(s->ctx, s->stag, s->to, s->n, IW_ACCESS_REMOTE_WRITE, &ptr);
+		acc = place(s);
 		if (acc != IW_ACC_OK)
 			return iw_terr_ddp(acc);
-		memcpy(ptr, s->p, s->n);
 		qp->stat.rx_write_octets += s->n;
 	} else {
 		qp->stat.rx_zero_tagged++;	/* STag and TO are not looked at (DDP-5.2-07) */

@@ -31,8 +31,11 @@
 #include "preload/user.h"
 
 #define MOST	(256u << 10)	/* framed at a time, about */
-#define LAST	4096u		/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to the caller */
+#define LAST	4096u		/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to a caller that does not wait */
 #define LARGE	16384u
+#define IDLE_TAKES 65536u	/* a TCP socket that has nothing to send takes as much */
+#define BATCH	32768u	/* received at a time, if there is as much */
+#define AROUND	512u	/* what frames some of a reader's octets */
 #define SMALL	2048u
 #define RUN	256u		/* small sends that are a burst, if they take less than so long each */
 #define RUN_NS	20000
@@ -220,11 +223,14 @@ static bool tx_over(struct iw_stream *s)
 	       (!iw_orphan_known(s) || (iw_end_state(&s->view) & (ENDED | IW_END_SHUT)));
 }
 
-static void came(struct iw_stream *s, long n)
+/* defers: a reader takes it at once. */
+static void came(struct iw_stream *s, long n, bool defers)
 {
 	size_t unread = iw_end_unread(&s->view);
 
-	if (n > 0)
+	if (n > 0 && defers)
+		iw_end_in_defer(&s->view, (size_t)n);
+	else if (n > 0)
 		iw_end_in_done(&s->view, (size_t)n);
 	else if (!n)
 		iw_end_in_eof(&s->view);
@@ -246,8 +252,37 @@ static long take(struct iw_stream *s, size_t *most)
 		return 0;
 	p = iw_end_in(&s->view, most);
 	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, *most, MSG_DONTWAIT, NULL, NULL);
-	came(s, n);
+	came(s, n, false);
 	return n;
+}
+
+/* For a reader that takes it at once: what it wants, so that little of it goes to the ring and much of it is in the processor's cache. */
+static uint8_t *place_for(const struct call *c, size_t *most)
+{
+	uint8_t *p = iw_end_in(&c->s->view, most);
+	size_t want = c->len - c->done;
+
+	want += want / 64 + AROUND;
+	if (want < BATCH)
+		want = BATCH;
+	if (*most > want)
+		*most = want;
+	return p;
+}
+
+static bool fill_for(struct call *c)
+{
+	struct iw_stream *s = c->s;
+	size_t most;
+	uint8_t *p;
+	long n;
+
+	if (iw_end_state(&s->view) & ENDED)
+		return false;
+	p = place_for(c, &most);
+	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, most, MSG_DONTWAIT, NULL, NULL);
+	came(s, n, true);
+	return n > 0;
 }
 
 /* All that there is, so that the kernel says when there is more. */
@@ -348,12 +383,12 @@ static int receive(struct call *c)
 	struct iw_stream *s = c->s;
 	int saved = errno;
 	size_t room;
-	uint8_t *p = iw_end_in(&s->view, &room);
+	uint8_t *p = place_for(c, &room);
 	ssize_t n = iw_real.recv(atomic_load(&s->mapped), p, room, 0);
 	int err = n < 0 ? errno : 0;
 
 	errno = saved;
-	came(s, n < 0 ? -err : n);
+	came(s, n < 0 ? -err : n, true);
 	return err == EINTR || err == EAGAIN ? err : 0;
 }
 
@@ -407,6 +442,14 @@ static int wait_for(struct call *c, unsigned int what, int option)
 
 /* ---- sending ---- */
 
+/* Nothing of what is framed will be left when the call returns: it waits, or TCP has nothing to send. */
+static bool takes_all(struct call *c)
+{
+	int n = 0;
+
+	return waits(c) || (c->len <= IDLE_TAKES && IW_SYS(ioctl, atomic_load(&c->s->mapped), SIOCOUTQ, &n) >= 0 && !n);
+}
+
 /* As much as goes now. 0, EFAULT. */
 static int tx_some(struct call *c)
 {
@@ -417,7 +460,7 @@ static int tx_some(struct call *c)
 
 		if (want > MOST)
 			want = MOST;
-		else if (want > LARGE)
+		else if (want > LARGE && !takes_all(c))
 			want -= LAST;
 		ok = good(c, want, false);
 		if (!ok)
@@ -599,8 +642,7 @@ static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 
 /* ---- receiving ---- */
 
-/* What there is, as much as is wanted. 0, EFAULT. */
-static int rx_some(struct call *c)
+static int rx_parsed(struct call *c)
 {
 	struct iw_stream *s = c->s;
 	bool peeks = c->flags & MSG_PEEK;
@@ -624,9 +666,19 @@ static int rx_some(struct call *c)
 		c->done += iw_end_get(&s->view, c->v, c->n, c->done, ok, peeks, peeks ? c->done : 0);
 		if (ok < have || c->done == c->len || !(c->flags & MSG_WAITALL))
 			break;
-	} while (fill(s));
-	iw_map_flush(s);
+	} while (fill_for(c));
 	return 0;
+}
+
+/* What there is, as much as is wanted. 0, EFAULT. */
+static int rx_some(struct call *c)
+{
+	int err = rx_parsed(c);
+
+	iw_end_settle(&c->s->view);
+	if (!err)
+		iw_map_flush(c->s);
+	return err;
 }
 
 /* Nothing more can come by this path, and what came was read. */

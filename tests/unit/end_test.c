@@ -29,6 +29,7 @@ static struct pair *start_default(void)
 
 static void traffic(struct pair *m, unsigned int n)
 {
+	m->hasty = true;
 	while (n--) {
 		act(&m->s[below(m, 2)]);
 		if (below(m, 300))
@@ -181,6 +182,7 @@ static void test_credits(void **state)
 	struct side *a = &m->s[0], *b = &m->s[1];
 	unsigned int n = 0;
 
+	a->wire_max = b->wire_max = WIRE;
 	while (do_write(a, 1)) {
 		do_take(a, WIRE);
 		n++;
