@@ -250,6 +250,7 @@ int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len)
 		return -EPROTO;
 	iw_map_at(m, &f->p, &at);
 	*e = (struct iw_end){ .m = m, .f = at.f, .s = at.s, .rq = at.rq, .rd = at.rd, .rx_ring = at.rx_ring };
+	e->data_end = at.s->qp.tx_pos;
 	return at.s->magic == IW_SOFT_MAGIC && at.s->version == IW_SOFT_VERSION && at.s->qp.version == IW_QP_VERSION ? 0 : -EPROTO;
 }
 
@@ -331,6 +332,7 @@ size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 	len = (size_t)(iw_rs_tx_recall(rs) - e->src_pos);
 	frame(e);
 	e->nv = 0;
+	e->data_end = len ? e->s->qp.tx_pos : e->data_end;
 	changed(e);
 	return len;
 }
@@ -505,7 +507,10 @@ void iw_end_emss(struct iw_end *e, uint16_t mss)
 	changed(e);
 }
 
-uint64_t iw_end_unacked(const struct iw_end *e)
+uint64_t iw_end_unacked(const struct iw_end *e, uint64_t queued)
 {
-	return iw_rs_tx_unacked(&e->f->rs);
+	uint64_t control = e->s->qp.tx_pos - e->data_end, most = iw_rs_tx_unacked(&e->f->rs);
+
+	queued -= queued < control ? queued : control;
+	return queued < most ? queued : most;
 }

@@ -36,6 +36,7 @@ struct iw_end {				/* private to a process; no allocation */
 	const struct iovec *v;
 	size_t nv, skip;
 	uint64_t src_pos;
+	uint64_t data_end;	/* of the last stream octets that were framed, as qp.tx_pos counts */
 
 	/* payload that lies in s->rx still: ring positions late_pos to late_end */
 	bool defers;
@@ -82,7 +83,7 @@ unsigned int iw_end_state(const struct iw_end *e);	/* IW_END_FIN, ... */
 int iw_end_err(const struct iw_end *e);			/* with DEAD: positive errno of the socket, ECONNRESET, ETIMEDOUT, ... */
 void iw_end_emss(struct iw_end *e, uint16_t mss);	/* T's segments (TCP_INFO, tcpi_snd_mss). Without effect when FPDUs may be larger */
 
-/* Stream octets sent and not acknowledged by the peer's reader (SIOCOUTQ). */
-uint64_t iw_end_unacked(const struct iw_end *e);
+/* Stream octets that T has not got through (SIOCOUTQ), at most, if `queued` octets of what was framed are not. */
+uint64_t iw_end_unacked(const struct iw_end *e, uint64_t queued);
 
 #endif

@@ -859,7 +859,6 @@ static long mapped_inq(struct iw_stream *s, int fd)
 static int mapped_outq(struct iw_stream *s, int fd, bool unsent)
 {
 	struct call c = { .s = s, .fd = fd };
-	uint64_t most;
 	size_t len;
 	int n = 0;
 
@@ -868,10 +867,9 @@ static int mapped_outq(struct iw_stream *s, int fd, bool unsent)
 	iw_map_flush(s);
 	iw_end_out(&s->view, &len);
 	IW_SYS(ioctl, atomic_load(&s->mapped), unsent ? SIOCOUTQNSD : SIOCOUTQ, &n);
-	most = iw_end_unacked(&s->view);
-	len += (size_t)n;
+	n = (int)iw_end_unacked(&s->view, len + (size_t)n);
 	leave(&c);
-	return (int)(len < most ? len : most);
+	return n;
 }
 
 static int mapped_shutdown(struct iw_stream *s, int fd, int how)
