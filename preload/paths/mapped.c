@@ -4,6 +4,7 @@
  * not wait. What ends a direction is not done here: the map is given back, and the carrier's answers hold.
  */
 #include <fcntl.h>
+#include <linux/sock_diag.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
@@ -33,7 +34,6 @@
 #define MOST	(256u << 10)	/* framed at a time, about */
 #define LAST	4096u		/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to a caller that does not wait */
 #define LARGE	16384u
-#define IDLE_TAKES 65536u	/* a TCP socket that has nothing to send takes as much */
 #define BATCH	32768u	/* received at a time, if there is as much */
 #define AROUND	512u	/* what frames some of a reader's octets */
 #define SMALL	2048u
@@ -377,6 +377,11 @@ static int sleep_poll(struct call *c, int tcp, short events)
 	return r;
 }
 
+static bool alone(void)
+{
+	return __libc_single_threaded && !atomic_load(&iw_handlers);
+}
+
 /* Where nobody can come in between: the octets themselves, locked. */
 static int receive(struct call *c)
 {
@@ -427,7 +432,7 @@ static int wait_for(struct call *c, unsigned int what, int option)
 		iw_map_lock(s, &c->st);
 		return 0;
 	}
-	if (what == IW_END_IN && option == SO_RCVTIMEO && __libc_single_threaded && !atomic_load(&iw_handlers))
+	if (what == IW_END_IN && option == SO_RCVTIMEO && alone())
 		return receive(c);
 	if (!may_sleep(c, option))
 		return 0;
@@ -442,12 +447,16 @@ static int wait_for(struct call *c, unsigned int what, int option)
 
 /* ---- sending ---- */
 
-/* Nothing of what is framed will be left when the call returns: it waits, or TCP has nothing to send. */
-static bool takes_all(struct call *c)
+/* Nothing of what is framed will be left when the call returns: it waits, or TCP has room for more than that. */
+static bool takes_all(struct call *c, size_t n)
 {
-	int n = 0;
+	uint32_t mem[SK_MEMINFO_VARS] = { 0 };
+	socklen_t len = sizeof(mem);
 
-	return waits(c) || (c->len <= IDLE_TAKES && IW_SYS(ioctl, atomic_load(&c->s->mapped), SIOCOUTQ, &n) >= 0 && !n);
+	if (waits(c))
+		return true;
+	IW_SYS(getsockopt, atomic_load(&c->s->mapped), SOL_SOCKET, SO_MEMINFO, mem, &len);
+	return mem[SK_MEMINFO_WMEM_QUEUED] + n + n / 4 + LAST <= mem[SK_MEMINFO_SNDBUF];
 }
 
 /* As much as goes now. 0, EFAULT. */
@@ -460,7 +469,7 @@ static int tx_some(struct call *c)
 
 		if (want > MOST)
 			want = MOST;
-		else if (want > LARGE && !takes_all(c))
+		else if (want > LARGE && !takes_all(c, want))
 			want -= LAST;
 		ok = good(c, want, false);
 		if (!ok)
@@ -598,24 +607,18 @@ static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 	return n;
 }
 
-/* Out of a file by a buffer of ours. What is no file the carrier takes from. */
-static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
-{
-	char buf[LARGE];
-	size_t done = 0;
-	struct stat st;
-	off64_t at = 0;
+/* Octets of a file on their way: of those who send some at a time one has the large place. Whoever ends in between keeps it. */
+static uint8_t place[MOST];
+static _Atomic bool place_taken;
 
-	if (v->splice || IW_SYS(fstat, v->in, &st) < 0 || !S_ISREG(st.st_mode) || (v->off_in && iw_copy_in(&at, v->off_in, sizeof(at)))) {
-		iw_map_give(v->out, s);
-		return atomic_load(&s->mapped) ? iw_fail(EINVAL) : iw_path(s)->tx_from(s, v);
-	}
-	if (!v->off_in)
-		at = (off64_t)IW_SYS(lseek, v->in, 0, SEEK_CUR);
+static ssize_t tx_file(struct iw_stream *s, const struct iw_move *v, off64_t *at, uint8_t *buf, size_t size)
+{
+	size_t done = 0;
+
 	while (done < v->len) {
-		size_t want = v->len - done < sizeof(buf) ? v->len - done : sizeof(buf);
+		size_t want = v->len - done < size ? v->len - done : size;
 		struct iw_io io;
-		ssize_t n = (ssize_t)IW_SYS(pread64, v->in, buf, want, at);
+		ssize_t n = (ssize_t)IW_SYS(pread64, v->in, buf, want, *at);
 
 		if (n <= 0 && !done)
 			return iw_ret(n);
@@ -628,16 +631,42 @@ static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 			return n;
 		if (n < 0)
 			break;
-		at += n;
+		*at += n;
 		done += (size_t)n;
 		if ((size_t)n < want)
 			break;
 	}
+	return (ssize_t)done;
+}
+
+/* Out of a file by a buffer of ours. What is no file the carrier takes from. */
+static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
+{
+	uint8_t own[LARGE];
+	bool taken = false;
+	struct stat st;
+	off64_t at = 0;
+	ssize_t n;
+
+	if (v->splice || IW_SYS(fstat, v->in, &st) < 0 || !S_ISREG(st.st_mode) || (v->off_in && iw_copy_in(&at, v->off_in, sizeof(at)))) {
+		iw_map_give(v->out, s);
+		return atomic_load(&s->mapped) ? iw_fail(EINVAL) : iw_path(s)->tx_from(s, v);
+	}
+	if (!v->off_in)
+		at = (off64_t)IW_SYS(lseek, v->in, 0, SEEK_CUR);
+	if (v->len > sizeof(own) && atomic_compare_exchange_strong(&place_taken, &taken, true)) {
+		n = tx_file(s, v, &at, place, sizeof(place));
+		atomic_store(&place_taken, false);
+	} else {
+		n = tx_file(s, v, &at, own, sizeof(own));
+	}
+	if (n < 0)
+		return n;
 	if (!v->off_in)
 		IW_SYS(lseek, v->in, at, SEEK_SET);
 	else if (iw_copy_out(v->off_in, &at, sizeof(at)))
 		return iw_fail(EFAULT);
-	return (ssize_t)done;
+	return n;
 }
 
 /* ---- receiving ---- */
@@ -723,6 +752,15 @@ static bool rx_enough(const struct call *c)
 	return c->flags & MSG_WAITALL ? c->done == c->len : c->done;
 }
 
+/* There is nothing, and it sleeps in recv(T) if there is nothing there: one call of both. */
+static bool at_once(struct call *c)
+{
+	struct iw_stream *s = c->s;
+
+	return c->len && alone() && !iw_end_unread(&s->view) && !(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_orphan_eof(s) && !pending(s) &&
+	       waits(c) && !raw_octets(c);
+}
+
 static ssize_t rx_call(struct call *c, struct iw_io *io)
 {
 	struct iw_stream *s = c->s;
@@ -730,7 +768,8 @@ static ssize_t rx_call(struct call *c, struct iw_io *io)
 
 	if (!enter(c))
 		return rx_rest(c, io);
-	for (;;) {
+	err = at_once(c) ? receive(c) : 0;
+	while (!err) {
 		err = rx_some(c);
 		if (iw_likely(rx_enough(c)) || err)
 			break;
@@ -748,8 +787,6 @@ static ssize_t rx_call(struct call *c, struct iw_io *io)
 			leave(c);
 			return rx_rest(c, io);
 		}
-		if (err)
-			break;
 	}
 	return rx_end(c, err);
 }
