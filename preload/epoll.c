@@ -109,8 +109,10 @@ static int ctl_mapped(struct iw_stream *s, int epfd, int op, int fd, struct epol
 		}
 	} else {
 		ret = parked ? 0 : IW_SYS(epoll_ctl, epfd, op, iw_stream_wait_fd(s, fd), &e);
-		if (ret >= 0 && r)
+		if (ret >= 0 && r) {
+			r->parked = true;	/* there is none */
 			iw_reg_del(r);
+		}
 	}
 	return (int)iw_ret(ret);
 }
@@ -164,12 +166,14 @@ static int ctl_held(int epfd, int op, int fd, struct epoll_event *ev)
 
 static int ctl_stream(int epfd, int op, int fd, struct epoll_event *ev)
 {
-	uint64_t sigs = iw_lock(&iw_tab_lock);
-	int ret = ctl_held(epfd, op, fd, ev);
+	struct iw_step st;
+	int ret;
 
+	iw_step_begin(&iw_tab_lock, &st);
+	ret = ctl_held(epfd, op, fd, ev);
 	if (!ret)
 		iw_set_seen(epfd);
-	iw_unlock(&iw_tab_lock, sigs);
+	iw_step_end(&iw_tab_lock, &st);
 	return ret;
 }
 

@@ -39,24 +39,34 @@ static _Atomic uint32_t maps;	/* streams that are mapped */
 
 /* ---- steps ---- */
 
-void iw_map_lock(struct iw_stream *s, struct iw_step *st)
+void iw_step_begin(struct iw_lock *l, struct iw_step *st)
 {
 	for (;;) {
 		st->blocked = atomic_load_explicit(&iw_handlers, memory_order_relaxed);
 		if (iw_unlikely(st->blocked))
 			st->sigs = iw_sig_block();
-		iw_lock_only(&s->map_lock);
+		iw_lock_only(l);
 		if (iw_likely(st->blocked || !atomic_load(&iw_handlers)))
 			return;
-		iw_unlock_only(&s->map_lock);
+		iw_unlock_only(l);
 	}
+}
+
+void iw_step_end(struct iw_lock *l, const struct iw_step *st)
+{
+	iw_unlock_only(l);
+	if (iw_unlikely(st->blocked))
+		iw_sig_restore(st->sigs);
+}
+
+void iw_map_lock(struct iw_stream *s, struct iw_step *st)
+{
+	iw_step_begin(&s->map_lock, st);
 }
 
 void iw_map_unlock(struct iw_stream *s, const struct iw_step *st)
 {
-	iw_unlock_only(&s->map_lock);
-	if (iw_unlikely(st->blocked))
-		iw_sig_restore(st->sigs);
+	iw_step_end(&s->map_lock, st);
 }
 
 static bool flush(struct iw_stream *s, int flags)
@@ -211,6 +221,7 @@ void iw_maps_settle(void)
 
 	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s))
 		iw_unlock(&s->map_lock, iw_lock(&s->map_lock));
+	iw_unlock(&iw_tab_lock, iw_lock(&iw_tab_lock));
 }
 
 static int fd_of(int tcp, struct iw_stream **s)

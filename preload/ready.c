@@ -330,6 +330,12 @@ static bool is_ours(struct iw_reg *r, uint32_t events)
 	return !(events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) || iw_fd_kind(fd) == IW_FD_SWITCHING || iw_stream_verify(fd, r->s);
 }
 
+/* TCP has room, as was known: nothing came. */
+static bool only_room(const struct iw_stream *s, uint32_t events)
+{
+	return !(events & ~(uint32_t)OUTS) && s->known & POLLOUT;
+}
+
 /* The kernel said something of a mapped socket: does that mean something for the program? */
 static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 {
@@ -338,7 +344,7 @@ static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 
 	if (r == &iw_reg_kicker || !iw_reg_is_mapped(r) || !is_ours(r, ev->events))
 		return false;
-	what = iw_path(s)->step(s, r->fd);
+	what = only_room(s, ev->events) ? 0 : iw_path(s)->step(s, r->fd);
 	if (what)
 		came(s, r->fd, what, r);
 	if (was_told(r, l)) {		/* a moment ago: it is one event */

@@ -32,6 +32,7 @@ static struct regs {
 	uint32_t by_fd[IW_FD_MAX];	/* index + 1 */
 	uint32_t by_data[HASH];
 	_Atomic uint32_t waited[IW_FD_MAX];	/* of which set it was, when it was waited for */
+	_Atomic uint32_t kicked[IW_FD_MAX];	/* which set of this number has the kicker in it */
 	struct iw_reg r[REGS];
 } *regs;
 static uint32_t free_list, used;
@@ -197,6 +198,9 @@ static bool kicker_make(void)
 		fd = iw_fd_hide(fd);
 	if (fd < 0)
 		return false;
+	for (int i = 0; i < IW_FD_MAX; i++)
+		if (atomic_load_explicit(&regs->kicked[i], memory_order_relaxed))
+			atomic_store(&regs->kicked[i], 0);
 	kicker_ino = iw_fd_ino(fd);
 	atomic_store(&kicker, fd);
 	return true;
@@ -213,7 +217,10 @@ static bool kicker_add(int epfd)
 {
 	long r = kicker_ctl(epfd, EPOLL_CTL_ADD, 0);
 
-	return r >= 0 || r == -EEXIST;
+	if (r < 0 && r != -EEXIST)
+		return false;
+	atomic_store(&regs->kicked[epfd], iw_set_of(epfd));
+	return true;
 }
 
 /* To be seen by one that waits, once. */
@@ -718,11 +725,25 @@ static bool serves(int epfd)
 	return true;
 }
 
+/* Nothing was found against it before. */
+static bool served(int epfd)
+{
+	struct regs *all = __atomic_load_n(&regs, __ATOMIC_ACQUIRE);
+	uint32_t w = iw_word(epfd), set = set_serial(w) + 1;
+
+	return all && iw_word_kind(w) == IW_FD_EPOLL && !(iw_word_val(w) & ALIASED) && atomic_load(&all->kicked[epfd]) == set &&
+	       atomic_load(&all->waited[epfd]) == (set | SERVED);
+}
+
 bool iw_set_serves(int epfd)
 {
-	uint64_t sigs = iw_lock(&iw_tab_lock);
-	bool does = serves(epfd);
+	uint64_t sigs;
+	bool does;
 
+	if (served(epfd))
+		return true;
+	sigs = iw_lock(&iw_tab_lock);
+	does = serves(epfd);
 	iw_unlock(&iw_tab_lock, sigs);
 	return does;
 }

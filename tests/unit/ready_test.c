@@ -187,6 +187,16 @@ void iw_map_make_way(int fd)
 
 static void give_back(int i);
 
+void iw_step_begin(struct iw_lock *l, struct iw_step *st)
+{
+	*st = (struct iw_step){ .sigs = iw_lock(l) };
+}
+
+void iw_step_end(struct iw_lock *l, const struct iw_step *st)
+{
+	iw_unlock(l, st->sigs);
+}
+
 void iw_map_give(int fd, struct iw_stream *s)
 {
 	give_back((int)iw_word_val(iw_word(fd)));
