@@ -39,14 +39,33 @@ static _Atomic uint32_t maps;	/* streams that are mapped */
 
 /* ---- steps ---- */
 
+static __thread bool sigs_blocked __attribute__((tls_model("initial-exec")));	/* for all steps until iw_steps_end() */
+
+void iw_steps_begin(struct iw_step *all)
+{
+	all->blocked = atomic_load_explicit(&iw_handlers, memory_order_relaxed) && !sigs_blocked;
+	if (!all->blocked)
+		return;
+	all->sigs = iw_sig_block();
+	sigs_blocked = true;
+}
+
+void iw_steps_end(const struct iw_step *all)
+{
+	if (!all->blocked)
+		return;
+	sigs_blocked = false;
+	iw_sig_restore(all->sigs);
+}
+
 void iw_step_begin(struct iw_lock *l, struct iw_step *st)
 {
 	for (;;) {
-		st->blocked = atomic_load_explicit(&iw_handlers, memory_order_relaxed);
+		st->blocked = atomic_load_explicit(&iw_handlers, memory_order_relaxed) && !sigs_blocked;
 		if (iw_unlikely(st->blocked))
 			st->sigs = iw_sig_block();
 		iw_lock_only(l);
-		if (iw_likely(st->blocked || !atomic_load(&iw_handlers)))
+		if (iw_likely(st->blocked || sigs_blocked || !atomic_load(&iw_handlers)))
 			return;
 		iw_unlock_only(l);
 	}

@@ -49,6 +49,9 @@ struct iw_step {
 };
 void iw_step_begin(struct iw_lock *l, struct iw_step *st);
 void iw_step_end(struct iw_lock *l, const struct iw_step *st);
+/* Around many steps: signals are blocked once. */
+void iw_steps_begin(struct iw_step *all);
+void iw_steps_end(const struct iw_step *all);
 
 /* ---- for paths/mapped.c ---- */
 

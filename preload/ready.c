@@ -12,6 +12,7 @@
 
 #include "kick.h"
 #include "lock.h"
+#include "map.h"
 #include "fdtab.h"
 #include "path.h"
 #include "ready.h"
@@ -364,15 +365,27 @@ static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 	return false;
 }
 
+static void prefetch(const struct epoll_event *ev)
+{
+	const struct iw_reg *r = iw_reg_of(ev->data.u64);
+
+	if (r && r != &iw_reg_kicker && iw_reg_is_mapped(r) && atomic_load(&r->s->mapped))
+		iw_end_prefetch(&r->s->view);
+}
+
 int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest)
 {
+	struct iw_step all;
 	int found = 0;
 
 	*rest = 0;
+	iw_steps_begin(&all);
 	for (int i = 0; i < n; i++) {
 		struct epoll_event e = ev[i];
 		struct iw_reg *r = iw_reg_of(e.data.u64);
 
+		if (i + 1 < n)
+			prefetch(&ev[i + 1]);
 		if (!r) {
 			ev[found + (*rest)++] = e;
 		} else if (meant(l, r, &e)) {
@@ -380,6 +393,7 @@ int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest)
 			ev[found++] = e;
 		}
 	}
+	iw_steps_end(&all);
 	return found;
 }
 

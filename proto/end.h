@@ -48,6 +48,18 @@ struct iw_end {				/* private to a process; no allocation */
 /* m: len octets are mapped. 0, or -EPROTO: of another version, or too small. */
 int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len);
 
+/* It will be worked soon: towards the processor's cache with what every message needs. */
+static inline void iw_end_prefetch(const struct iw_end *e)
+{
+	if (!e->m)
+		return;
+	__builtin_prefetch(e->m);
+	for (size_t i = 0; i < 10; i++) {
+		__builtin_prefetch((const char *)&e->f->rs + 64 * i);
+		__builtin_prefetch((const char *)&e->s->qp + 64 * i);
+	}
+}
+
 /*
  * Frames octets of v[0..n), skip octets in, len > 0 of them, as far as credits, the peer's ring and the frame buffer allow: payload is copied with
  * its CRC in one pass from v into the frame buffer, so v must be readable. Returns the octets taken; 0: iw_end_blocked() says by what, or

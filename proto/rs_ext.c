@@ -147,6 +147,7 @@ void rs_ext_skip(struct iw_rs *rs)
 			return;
 		rs->ext_head++;
 	}
+	rs->ext_head = rs->ext_tail = 0;	/* the same place again, which is in the cache */
 }
 
 /* ---- what the owner sees ---- */

@@ -73,16 +73,13 @@ struct iw_rs {
 	uint8_t tx_cancel;			/* CANCEL of the oldest open SRCAVAIL: 1 to be sent, 2 sent */
 	uint8_t tx_mark;			/* CANCEL(tx_mark_id) must go before more stream octets */
 	uint64_t tx_mark_id;
-	uint64_t txq_end[IW_RS_TXQ];		/* stream position that each data message in flight completes */
 	uint32_t txq_head, txq_tail;
-	struct iw_rs_tx_sa tx_sa[IW_RS_SA];	/* oldest first */
 	uint32_t tx_nsa;
 	uint64_t tx_sa_id;
 
 	/* receive */
 	uint64_t rx_prod, rx_cons, rx_acked;	/* ring positions: announced, consumed, told */
 	uint64_t rx_stream;			/* stream position after all that was announced */
-	struct iw_rs_ext ext[IW_RS_EXT];
 	uint32_t ext_head, ext_tail;
 	uint32_t rx_nsa;			/* open: no RDDONE posted */
 	uint64_t rx_sa_id;			/* the newest id seen */
@@ -96,6 +93,11 @@ struct iw_rs {
 	uint32_t rd_max;			/* so many at once; 0: offers are refused */
 	uint8_t ping_due, ping_sent;
 	uint64_t ping_value;
+
+	/* what is used an entry at a time, apart from what every message needs */
+	uint64_t txq_end[IW_RS_TXQ];		/* stream position that each data message in flight completes */
+	struct iw_rs_tx_sa tx_sa[IW_RS_SA];	/* oldest first */
+	struct iw_rs_ext ext[IW_RS_EXT];
 };
 
 #endif

@@ -89,6 +89,8 @@ void rs_tx_data_done(const struct rs_io *io, uint64_t seq)
 		return;
 	}
 	rs->tx_done = rs->txq_end[rs->txq_head++ % IW_RS_TXQ];
+	if (rs->txq_head == rs->txq_tail)	/* empty: the same place again, which is in the cache */
+		rs->txq_head = rs->txq_tail = 0;
 	update_freed(io);
 }
 
