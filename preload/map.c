@@ -35,6 +35,8 @@
 #include "swap.h"
 #include "sys.h"
 
+#define DRAINS	255u	/* calls in which the program may read what the carrier has, while the daemon gives it nothing more */
+
 static _Atomic uint32_t maps;	/* streams that are mapped */
 
 /* ---- steps ---- */
@@ -115,13 +117,17 @@ static void nodelay(int tcp, int v)
 /* Without gathering: TCP would have had no such octets to wait for, nor would those that follow have waited for them. */
 static bool push(struct iw_stream *s)
 {
-	int tcp = atomic_load(&s->mapped);
-	bool done;
+	if (!s->map_nodelay)
+		nodelay(atomic_load(&s->mapped), 1);
+	s->map_nodelay = true;
+	return flush(s, 0);
+}
 
-	nodelay(tcp, 1);
-	done = flush(s, 0);
-	nodelay(tcp, 0);
-	return done;
+static void gather(struct iw_stream *s)
+{
+	if (s->map_nodelay)
+		nodelay(atomic_load(&s->mapped), 0);
+	s->map_nodelay = false;
 }
 
 bool iw_map_flush(struct iw_stream *s)
@@ -140,10 +146,15 @@ bool iw_map_flush_data(struct iw_stream *s, bool more)
 	size_t len;
 
 	iw_end_pump(&s->view);
-	if (iw_likely(!s->map_pushed) || !iw_end_out(&s->view, &len))
-		return flush(s, more ? MSG_MORE : 0);
-	s->map_pushed = false;
-	return push(s);
+	if (!iw_end_out(&s->view, &len))
+		return true;
+	if (iw_unlikely(s->map_pushed)) {
+		s->map_pushed = false;
+		return push(s);
+	}
+	if (s->map_gathers)
+		gather(s);
+	return flush(s, more ? MSG_MORE : 0);
 }
 
 void iw_map_gather(struct iw_stream *s)
@@ -159,6 +170,7 @@ void iw_map_gather(struct iw_stream *s)
 		s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
 		nodelay(tcp, 1);	/* what waits goes, as when TCP_CORK ends */
 		nodelay(tcp, !s->map_gathers);
+		s->map_nodelay = !s->map_gathers;
 	}
 	iw_map_unlock(s, &st);
 }
@@ -349,7 +361,7 @@ static bool may(int fd, struct iw_stream *s)
 
 	if (atomic_load(&s->polled) || atomic_load(&s->map_stale) || atomic_load(&s->refs) != 1 || !iw_stream_alone(s, &fd, 1) || (atomic_load(&iw_candidate_at(s->holder)->flags) & IW_CAND_STDIO))
 		return false;
-	if (atomic_load(&me->shut) || atomic_load(&me->close_state) != IW_CLOSE_OPEN || !dry(s, fd) || !iw_quiet(fd, NULL))
+	if (atomic_load(&me->shut) || atomic_load(&me->close_state) != IW_CLOSE_OPEN || !iw_quiet(fd, NULL))
 		return false;
 	if ((atomic_load(&me->opts) & IW_SOPT_RCVLOWAT) || option(fd, SO_PEEK_OFF) >= 0 || (IW_SYS(fcntl, fd, F_GETFL, 0) & O_ASYNC))
 		return false;
@@ -429,7 +441,8 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 	timeouts(fd, g->tcp);
 	s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
 	s->map_pushed = false;
-	nodelay(g->tcp, !s->map_gathers);
+	s->map_nodelay = !s->map_gathers;
+	nodelay(g->tcp, s->map_nodelay);
 	s->map = g->map;
 	s->map_len = g->len;
 	iw_mapped_begin(s);
@@ -470,7 +483,7 @@ static bool take(int fd, struct iw_stream *s)
 
 	if (!may(fd, s) || !ask(fd, s, &g))
 		return false;
-	if (!prepare(fd, s, &g) || !put_in_place(fd, s, &g)) {
+	if (!prepare(fd, s, &g) || !dry(s, fd) || !put_in_place(fd, s, &g)) {
 		drop(&g);
 		iw_daemon_tell_id(IW_CTL_ABANDON, s->stream_id, IW_REASON_BUSY, fd);
 		return false;
@@ -498,17 +511,22 @@ static bool behind_gate(int fd, struct iw_stream *s)
 void iw_map_take(int fd, struct iw_stream *s)
 {
 	uint32_t rest = atomic_load_explicit(&s->map_rest, memory_order_relaxed);
-	uint8_t tries = atomic_load_explicit(&s->map_tries, memory_order_relaxed);
+	uint8_t tries = atomic_load_explicit(&s->map_tries, memory_order_relaxed), drains = atomic_load_explicit(&s->map_drains, memory_order_relaxed);
 	uint64_t sigs;
 
-	if (rest) {
+	if (drains)
+		atomic_store_explicit(&s->map_drains, drains - 1, memory_order_relaxed);
+	else if (rest)
 		atomic_store_explicit(&s->map_rest, rest - 1, memory_order_relaxed);
+	if (drains ? drains > 1 && !dry(s, fd) : rest)
 		return;
-	}
 	if (iw_in_vfork())
 		return;
 	sigs = iw_sig_block();
-	if (!behind_gate(fd, s)) {
+	atomic_store_explicit(&s->map_drains, 0, memory_order_relaxed);
+	if (!behind_gate(fd, s) && !drains && !dry(s, fd)) {
+		atomic_store_explicit(&s->map_drains, DRAINS, memory_order_relaxed);
+	} else if (!atomic_load(&s->mapped)) {
 		atomic_store_explicit(&s->map_rest, 8u << tries, memory_order_relaxed);
 		atomic_store_explicit(&s->map_tries, tries + (tries < IW_CAND_TRIES), memory_order_relaxed);
 	}

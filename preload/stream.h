@@ -48,10 +48,10 @@ struct iw_stream {
 	struct iw_end view;		/* on the map */
 	_Atomic bool orphan;		/* mapped for good: orphan.h */
 	_Atomic uint32_t map_rest;	/* as back_rest, back_tries */
-	_Atomic uint8_t map_tries;
+	_Atomic uint8_t map_tries, map_drains;
 	uint32_t map_run;		/* under its lock: small sends in a row, and when they began */
 	int64_t map_run_ns;
-	bool map_gathers, map_pushed;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program */
+	bool map_gathers, map_pushed, map_nodelay;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program; what T has */
 	short map_came;			/* under its lock: what those who wait are to be told */
 	_Atomic short known;		/* while it is mapped: its poll bits after the last step, and IW_KNOWN_MORE */
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */
