@@ -288,7 +288,7 @@ look:
 		if
 		:: mapped && owner != AGENT -> lock = true; owner = LIBRARY; enter()	/* a compare-and-swap */
 		:: mapped && owner == AGENT -> goto lost
-		:: bursts && mapped && owner != AGENT && call == WRITE && !reset && !blocked(M) && (owner == BURST || !ctlGone) ->
+		:: bursts && mapped && owner != AGENT && call == WRITE && !reset && (owner == BURST || !ctlGone) ->
 			M.ring++; nW++; accepted = nW; owner = BURST; goto out		/* another one: only its end is said, behind the octets */
 		:: !mapped -> goto carrier
 		fi };
