@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/single_threaded.h>
 
-#include "preload/conf.h"
 #include "preload/daemon.h"
 #include "preload/deadline.h"
 #include "preload/handlers.h"
