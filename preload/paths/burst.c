@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/single_threaded.h>
 
+#include "preload/conf.h"
 #include "preload/daemon.h"
 #include "preload/deadline.h"
 #include "preload/handlers.h"
@@ -50,7 +51,7 @@ void iw_burst_lost(struct iw_stream *s)
 static bool may(struct iw_stream *s)
 {
 	return s->map_gathers && !(atomic_load_explicit(&iw_stream_end(s)->opts, memory_order_relaxed) & IW_SOPT_CORK) && alone() &&
-	       !iw_orphan_known(s) && iw_daemon_up();
+	       !iw_orphan_known(s) && atomic_load_explicit(&iw_conf_burst, memory_order_relaxed) && iw_daemon_up();
 }
 
 void iw_burst_count(struct iw_stream *s)
