@@ -107,6 +107,8 @@ static int show(const struct iw_policy *p)
 	}
 	table_print(t);
 	printf("Everything else: iwarp, upgrade_after %s, upgrade_wait %u.\n", AFTER(&p->upgrade), p->upgrade.wait_ms);
+	if (!p->burst)
+		puts("Small writes are not gathered (burst no).");
 	return IWCTL_OK;
 }
 

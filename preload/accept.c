@@ -7,6 +7,7 @@
 #include "fdtab.h"
 #include "init.h"
 #include "lib.h"
+#include "paths/burst.h"
 #include "proc.h"
 #include "real.h"
 
@@ -26,10 +27,12 @@ static int accepted(int fd)
 
 int accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
+	iw_burst_wait();
 	return accepted(iw_real.accept(fd, addr, len));
 }
 
 int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
+	iw_burst_wait();
 	return accepted(iw_real.accept4(fd, addr, len, flags));
 }

@@ -20,6 +20,7 @@ static struct iw_policy policy;
 static bool broken;
 static char path[256];
 _Atomic uint32_t iw_conf_least_calls, iw_conf_least_octets;
+_Atomic bool iw_conf_burst;
 static _Atomic uint32_t state;		/* 0 not read, 1 being read, 2 there */
 static struct iw_lock policy_lock;
 
@@ -60,6 +61,7 @@ static void load(void)
 	}
 	if (broken)
 		iw_policy_parse(&policy, "", 0, "", NULL, 0);
+	atomic_store_explicit(&iw_conf_burst, policy.burst, memory_order_relaxed);
 	least = iw_policy_least(&policy, iw_program(), path);
 	atomic_store_explicit(&iw_conf_least_calls, least.calls, memory_order_relaxed);
 	atomic_store_explicit(&iw_conf_least_octets, least.octets, memory_order_relaxed);

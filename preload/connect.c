@@ -6,6 +6,7 @@
 #include "fdtab.h"
 #include "lib.h"
 #include "lock.h"
+#include "paths/burst.h"
 #include "real.h"
 #include "reg.h"
 #include "stream.h"
@@ -78,6 +79,7 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	struct iw_turn t;
 	int ret;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, fd, IW_TURN_SOCKET))
 		return iw_real.connect(fd, addr, len);
 	ret = t.s ? connect_stream(fd, t.s, addr, len) : connect_candidate(fd, t.c, addr, len);

@@ -429,7 +429,7 @@ int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_
  * No lock: a packet is sent whole or not at all. A full queue means a daemon that does not read: IW_DAEMON_MUST waits as long as for
  * an answer, then breaks the connection, so that the daemon knows that it missed something.
  */
-void iw_daemon_tell(void *msg, int fd_in, int flags)
+bool iw_daemon_tell(void *msg, int fd_in, int flags)
 {
 	int fd = atomic_load(&ctl_fd);
 	struct iw_ctl_hdr *h = msg;
@@ -437,14 +437,15 @@ void iw_daemon_tell(void *msg, int fd_in, int flags)
 
 	h->seq = 0;
 	if (!iw_daemon_up() || iw_in_vfork() || !ours(fd))
-		return;
+		return false;
 	r = iw_daemon_io_send(fd, msg, fd_in);
 	if (r != -EAGAIN || !(flags & IW_DAEMON_MUST))
-		return;
+		return r >= 0;
 	if (!iw_daemon_io_wait(fd, POLLOUT, iw_now_ms() + atomic_load(&answer_ms)))
 		r = iw_daemon_io_send(fd, msg, fd_in);
 	if (r < 0 && ours(fd))
 		IW_SYS(shutdown, fd, SHUT_RDWR);
+	return r >= 0;
 }
 
 /* Everything told before has been done when this returns, unless the daemon is gone. */
@@ -460,7 +461,7 @@ void iw_daemon_sync(void)
 	errno = saved;
 }
 
-void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd)
+bool iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd)
 {
 	struct iw_ctl_id m;
 
@@ -468,7 +469,7 @@ void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason
 	m.id = id;
 	m.reason = reason;
 	m.fd = fd;
-	iw_daemon_tell(&m, -1, type == IW_CTL_ABANDON ? IW_DAEMON_MUST : 0);
+	return iw_daemon_tell(&m, -1, type == IW_CTL_ABANDON ? IW_DAEMON_MUST : 0);
 }
 
 void iw_daemon_closing_internal(int fd)

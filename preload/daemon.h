@@ -31,8 +31,8 @@ int iw_daemon_fds_close(int fds[2]);
 enum {
 	IW_DAEMON_MUST = 1,	/* worth a bounded wait when the daemon's queue is full */
 };
-void iw_daemon_tell(void *msg, int fd_in, int flags);
-void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd);
+bool iw_daemon_tell(void *msg, int fd_in, int flags);	/* false: it was dropped */
+bool iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd);
 /* Everything told before has been done when this returns, unless the daemon is gone. */
 void iw_daemon_sync(void);
 

@@ -9,6 +9,7 @@
 #include "fdtab.h"
 #include "lib.h"
 #include "path.h"
+#include "paths/burst.h"
 #include "real.h"
 #include "stream.h"
 #include "tcpstate.h"
@@ -164,6 +165,7 @@ static inline ssize_t do_read(int fd, void *buf, size_t len)
 {
 	struct iw_turn t;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, fd, IW_TURN_DATA))
 		return iw_real.read(fd, buf, len);
 	return iw_turn_moved(&t, fd, t.s ? rx_read(t.s, fd, buf, len) : iw_real.read(fd, buf, len));
@@ -181,6 +183,7 @@ IW_EXPORT ssize_t readv(int fd, const struct iovec *v, int cnt)
 {
 	struct iw_turn t;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, fd, IW_TURN_DATA))
 		return iw_real.readv(fd, v, cnt);
 	return iw_turn_moved(&t, fd, t.s ? rx_vec(t.s, fd, v, cnt) : iw_real.readv(fd, v, cnt));
@@ -200,6 +203,7 @@ static ssize_t do_preadv2(int fd, const struct iovec *v, int cnt, off64_t off, i
 {
 	struct iw_turn t;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, fd, IW_TURN_DATA))
 		return iw_real.preadv64v2(fd, v, cnt, off, flags);
 	return iw_turn_moved(&t, fd, t.s ? rx_v2(t.s, fd, v, cnt, off, flags) : iw_real.preadv64v2(fd, v, cnt, off, flags));
@@ -234,6 +238,7 @@ static inline ssize_t do_recv(int fd, void *buf, size_t len, int flags)
 {
 	struct iw_turn t;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
 		return iw_real.recv(fd, buf, len, flags);
 	rx_urgent(&t, flags);
@@ -264,6 +269,7 @@ static inline ssize_t do_recvfrom(int fd, void *buf, size_t len, int flags, stru
 	struct iw_turn t;
 	ssize_t n;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
 		return iw_real.recvfrom(fd, buf, len, flags, addr, alen);
 	rx_urgent(&t, flags);
@@ -276,6 +282,7 @@ IW_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	struct iw_turn t;
 	ssize_t n;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET)) {
 		n = iw_real.recvmsg(fd, m, flags);
 		if (n >= 0 && m->msg_controllen)
@@ -345,6 +352,7 @@ IW_EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags, 
 	struct iw_turn t;
 	int n;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
 		t = (struct iw_turn){ NULL, NULL };
 	rx_urgent(&t, flags);

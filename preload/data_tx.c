@@ -10,6 +10,7 @@
 #include "fdtab.h"
 #include "lib.h"
 #include "path.h"
+#include "paths/burst.h"
 #include "real.h"
 #include "scm.h"
 #include "stream.h"
@@ -140,6 +141,7 @@ IW_EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct iw_turn t;
 
+	iw_burst_wait_tx(fd);
 	if (!iw_turn(&t, fd, IW_TURN_DATA))
 		return iw_real.write(fd, buf, len);
 	return iw_turn_moved(&t, fd, t.s ? tx_write(t.s, fd, buf, len) : iw_real.write(fd, buf, len));
@@ -164,6 +166,7 @@ IW_EXPORT ssize_t writev(int fd, const struct iovec *v, int cnt)
 {
 	struct iw_turn t;
 
+	iw_burst_wait_tx(fd);
 	if (!iw_turn(&t, fd, IW_TURN_DATA))
 		return iw_real.writev(fd, v, cnt);
 	return iw_turn_moved(&t, fd, !t.s || cnt <= 0 || cnt > IOV_MAX ? iw_real.writev(fd, v, cnt) : tx_writev(t.s, fd, v, cnt));
@@ -188,6 +191,7 @@ static ssize_t do_pwritev2(int fd, const struct iovec *v, int cnt, off64_t off, 
 {
 	struct iw_turn t;
 
+	iw_burst_wait_tx(fd);
 	if (!iw_turn(&t, fd, IW_TURN_DATA))
 		return iw_real.pwritev64v2(fd, v, cnt, off, flags);
 	return iw_turn_moved(&t, fd, plain_v2(t.s, cnt, off, flags) ? iw_real.pwritev64v2(fd, v, cnt, off, flags) :
@@ -225,6 +229,7 @@ IW_EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
 	struct iw_turn t;
 
+	iw_burst_wait_tx(fd);
 	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
 		return iw_real.send(fd, buf, len, flags);
 	tx_urgent(&t, fd, flags);
@@ -244,6 +249,7 @@ IW_EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const s
 {
 	struct iw_turn t;
 
+	iw_burst_wait_tx(fd);
 	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
 		return iw_real.sendto(fd, buf, len, flags, addr, alen);
 	tx_urgent(&t, fd, flags);
@@ -267,6 +273,7 @@ IW_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	struct iw_turn t;
 	size_t len;
 
+	iw_burst_wait_tx(fd);
 	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
 		return sendmsg_other(fd, m, flags);
 	tx_urgent(&t, fd, flags);
@@ -320,6 +327,7 @@ IW_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned int vlen, int flags)
 	struct iw_turn t;
 	int n;
 
+	iw_burst_wait_tx(fd);
 	if (!iw_turn(&t, fd, IW_TURN_DATA | IW_TURN_SOCKET))
 		return mmsg_plain(fd, v, vlen, flags);
 	tx_urgent(&t, fd, flags);
@@ -365,6 +373,7 @@ static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
 	struct iw_move v = { .in = in, .out = out, .off_in = off, .len = len };
 	struct iw_turn t;
 
+	iw_burst_wait();
 	if (!iw_turn(&t, out, IW_TURN_DATA))
 		return iw_real.sendfile64(out, in, off, len);
 	return iw_turn_moved(&t, out, t.s ? tx_from(t.s, &v) : iw_real.sendfile64(out, in, off, len));
@@ -425,6 +434,7 @@ IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, s
 	struct pollfd both[2] = { { .fd = in }, { .fd = out } };
 	ssize_t n;
 
+	iw_burst_wait();
 	if (iw_likely(!iw_word_moves(iw_word(in)) && !iw_word_moves(iw_word(out))))
 		return iw_real.splice(in, poff_in, out, poff_out, len, flags);
 	splice_look(in);

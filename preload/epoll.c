@@ -18,6 +18,7 @@
 #include "path.h"
 #include "proc.h"
 #include "ready.h"
+#include "paths/burst.h"
 #include "real.h"
 #include "reg.h"
 #include "stream.h"
@@ -646,6 +647,7 @@ static int wait_any(struct wait *w)
 	uint32_t seq;
 	int n;
 
+	iw_burst_wait();
 	if (atomic_load_explicit(&iw_streams, memory_order_relaxed))
 		return wait_for(w);
 	/* No stream so far: the kernel's call and nothing else, unless another thread's first switch came in between. */

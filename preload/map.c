@@ -26,6 +26,7 @@
 #include "opts.h"
 #include "orphan.h"
 #include "path.h"
+#include "paths/burst.h"
 #include "paths/carrier.h"
 #include "paths/mapped.h"
 #include "proc.h"
@@ -164,9 +165,11 @@ void iw_map_gather(struct iw_stream *s)
 
 	if (iw_likely(!atomic_load(&s->mapped)))
 		return;
+	iw_burst_wait();
 	iw_map_lock(s, &st);
 	tcp = atomic_load(&s->mapped);
 	if (tcp) {
+		iw_burst_end(s);
 		s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
 		nodelay(tcp, 1);	/* what waits goes, as when TCP_CORK ends */
 		nodelay(tcp, !s->map_gathers);
@@ -442,6 +445,7 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 	s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
 	s->map_pushed = false;
 	s->map_nodelay = !s->map_gathers;
+	iw_burst_end(s);
 	nodelay(g->tcp, s->map_nodelay);
 	s->map = g->map;
 	s->map_len = g->len;
@@ -544,14 +548,14 @@ static int stop(struct iw_stream *s)
 	iw_map_lock(s, &st);
 	tcp = atomic_load(&s->mapped);
 	if (tcp) {
-		if (atomic_load(&s->map->owner) == IW_MAP_LIBRARY)
+		if (iw_end_own(&s->view))
 			iw_mapped_end(s);
 		atomic_store(&s->mapped, 0);
 		atomic_store(&s->path, &iw_carrier);
 		atomic_store(&s->known, 0);
 		atomic_fetch_add(&s->map_epoch, 1);
 		atomic_fetch_sub(&maps, 1);
-		atomic_store(&s->map->owner, IW_MAP_AGENT);
+		atomic_fetch_and(&s->map->owner, ~(uint64_t)IW_MAP_OWNER);	/* to IW_MAP_AGENT */
 		IW_SYS(munmap, s->map, s->map_len);
 	}
 	iw_map_unlock(s, &st);

@@ -12,6 +12,7 @@
 #include "lib.h"
 #include "opts.h"
 #include "path.h"
+#include "paths/burst.h"
 #include "poll.h"
 #include "ready.h"
 #include "real.h"
@@ -449,6 +450,7 @@ static inline int do_poll(struct pollfd *p, nfds_t n, int ms)
 {
 	int rc;
 
+	iw_burst_wait();
 	if (!atomic_load_explicit(&iw_movable, memory_order_relaxed))
 		return iw_real.poll(p, n, ms);
 	iw_turn_poll(p, n);
@@ -470,6 +472,7 @@ static inline int do_ppoll(struct pollfd *p, nfds_t n, const struct timespec *t,
 {
 	int rc;
 
+	iw_burst_wait();
 	if (!atomic_load_explicit(&iw_movable, memory_order_relaxed))
 		return iw_real.ppoll(p, n, t, mask);
 	iw_turn_poll(p, n);

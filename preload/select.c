@@ -8,6 +8,7 @@
 #include "deadline.h"
 #include "fdtab.h"
 #include "lib.h"
+#include "paths/burst.h"
 #include "poll.h"
 #include "real.h"
 #include "reg.h"
@@ -196,6 +197,7 @@ IW_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 {
 	int rc;
 
+	iw_burst_wait();
 	if (!atomic_load_explicit(&iw_movable, memory_order_relaxed))
 		return iw_real.select(n, r, w, e, t);
 	iw_turn_select(n, r, w, e);
@@ -219,6 +221,7 @@ IW_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct times
 {
 	int rc;
 
+	iw_burst_wait();
 	if (!atomic_load_explicit(&iw_movable, memory_order_relaxed))
 		return iw_real.pselect(n, r, w, e, t, mask);
 	iw_turn_select(n, r, w, e);

@@ -49,8 +49,11 @@ struct iw_stream {
 	_Atomic bool orphan;		/* mapped for good: orphan.h */
 	_Atomic uint32_t map_rest;	/* as back_rest, back_tries */
 	_Atomic uint8_t map_tries, map_drains;
-	uint32_t map_run;		/* under its lock: small sends in a row, and when they began */
+	uint32_t map_run;		/* under its lock: small sends in a row, and when they began, or something was gathered last */
 	int64_t map_run_ns;
+	bool burst;			/* they are a burst: paths/burst.c */
+	uint8_t burst_tries;		/* ended by the daemon */
+	uintptr_t burst_page;		/* the program's, which can be read */
 	bool map_gathers, map_pushed, map_nodelay;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program; what T has */
 	short map_came;			/* under its lock: what those who wait are to be told */
 	_Atomic short known;		/* while it is mapped: its poll bits after the last step, and IW_KNOWN_MORE */

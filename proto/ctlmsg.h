@@ -40,6 +40,7 @@ enum iw_ctl_type {
 	IW_CTL_GETSOCKOPT,	/* -> OPT; by then iw_page_end.tx_acked is as of now */
 	IW_CTL_SETSOCKOPT,	/* -> OPT */
 	IW_CTL_SYNC,		/* -> ACK: everything said before on this connection has been done */
+	IW_CTL_BELL,		/* octets lie gathered in a map: the daemon shall look at it at times. No reply */
 	/* daemon to library */
 	IW_CTL_HELLO_ACK = 64,
 	IW_CTL_ACK,
@@ -98,7 +99,7 @@ struct iw_ctl_conn {		/* PLAIN */
 #define IW_CONN_CLIENT		1u	/* connect side (else accept side) */
 #define IW_CONN_FOR_NOW		2u	/* PLAIN: it may be switched later (busy): the proposal stands */
 
-struct iw_ctl_id {		/* CLOSED, SWITCH, SWITCHED, ABANDON, BACK, MAP, UNMAP */
+struct iw_ctl_id {		/* CLOSED, SWITCH, SWITCHED, ABANDON, BACK, MAP, UNMAP, BELL */
 	struct iw_ctl_hdr h;
 	uint64_t id;		/* CLOSED, SWITCH: conn_id; else stream_id */
 	uint32_t reason;	/* ABANDON: enum iw_reason */

@@ -249,7 +249,7 @@ int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len)
 	if (f->magic != IW_REMOTE_MAGIC || f->version != IW_REMOTE_VERSION || m->size < iw_map_size(&f->p))
 		return -EPROTO;
 	iw_map_at(m, &f->p, &at);
-	*e = (struct iw_end){ .m = m, .f = at.f, .s = at.s, .rq = at.rq, .rd = at.rd, .rx_ring = at.rx_ring };
+	*e = (struct iw_end){ .m = m, .f = at.f, .s = at.s, .rq = at.rq, .rd = at.rd, .rx_ring = at.rx_ring, .tx = at.tx };
 	e->data_end = at.s->qp.tx_pos;
 	return at.s->magic == IW_SOFT_MAGIC && at.s->version == IW_SOFT_VERSION && at.s->qp.version == IW_QP_VERSION ? 0 : -EPROTO;
 }
@@ -284,10 +284,13 @@ static void frame(struct iw_end *e)
 	b->used = b->used || n;
 }
 
+static bool put_gathered(struct iw_end *e);
+
 void iw_end_pump(struct iw_end *e)
 {
 	struct iw_rs *rs = &e->f->rs;
 
+	put_gathered(e);
 	change(e);
 	if (iw_rs_rx_fin(rs))
 		iw_rs_rx_fin_consumed(rs);
@@ -310,7 +313,7 @@ static uint32_t put_max(const struct iw_end *e)
  * The octets go through the transmit ring's positions, but not through its memory: what cannot be sent at once is not taken, what is sent is
  * framed before the call returns.
  */
-size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len)
+static size_t put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len)
 {
 	struct iw_rs *rs = &e->f->rs;
 	uint64_t max = put_max(e), ring = rs->p.tx_len - (rs->tx_pos - rs->tx_freed);
@@ -337,9 +340,67 @@ size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 	return len;
 }
 
+/* Of it nothing is left. How much there is follows from the two ends, so that no change of it is ever half done. */
+static bool put_gathered(struct iw_end *e)
+{
+	size_t n;
+
+	while ((n = iw_end_gathered(e))) {
+		size_t off = e->f->rs.tx_pos & (IW_MAP_GATHER - 1), first = n < IW_MAP_GATHER - off ? n : IW_MAP_GATHER - off;
+		const struct iovec v[2] = { { e->tx + off, first }, { e->tx, n - first } };
+
+		if (!put(e, v, 2, 0, n))
+			return false;
+	}
+	return true;
+}
+
+size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len)
+{
+	return put_gathered(e) ? put(e, v, n, skip, len) : 0;
+}
+
+size_t iw_end_gathered(const struct iw_end *e)
+{
+	uint64_t end = IW_MAP_END(atomic_load_explicit(&e->m->owner, memory_order_relaxed)), pos = e->f->rs.tx_pos;
+
+	return end <= pos ? 0 : end - pos < IW_MAP_GATHER ? (size_t)(end - pos) : IW_MAP_GATHER;
+}
+
+bool iw_end_own(struct iw_end *e)
+{
+	uint64_t w = atomic_load_explicit(&e->m->owner, memory_order_relaxed);
+
+	if ((w & IW_MAP_OWNER) == IW_MAP_BURST)
+		return atomic_compare_exchange_strong(&e->m->owner, &w, (w & ~(uint64_t)IW_MAP_OWNER) | IW_MAP_LIBRARY);
+	return (w & IW_MAP_OWNER) == IW_MAP_LIBRARY;
+}
+
+/* In no step, so that the agent may take it meanwhile: then what was copied is behind the end that it saw. */
+bool iw_end_gather(struct iw_end *e, const void *p, size_t len)
+{
+	const struct iw_rs *rs = &e->f->rs;
+	uint64_t w = atomic_load_explicit(&e->m->owner, memory_order_relaxed), pos = rs->tx_pos, end = IW_MAP_END(w);
+	uint64_t room = rs->p.tx_len - (pos - rs->tx_freed);
+	size_t off, first;
+
+	if (end < pos)
+		end = pos;
+	if (room > IW_MAP_GATHER)
+		room = IW_MAP_GATHER;
+	if ((w & IW_MAP_OWNER) == IW_MAP_AGENT || end - pos > room || len > room - (end - pos) || rs->tx_fin || rs->dead)
+		return false;
+	off = end & (IW_MAP_GATHER - 1);
+	first = len < IW_MAP_GATHER - off ? len : IW_MAP_GATHER - off;
+	memcpy(e->tx + off, p, first);
+	if (first < len)
+		memcpy(e->tx, (const uint8_t *)p + first, len - first);
+	return atomic_compare_exchange_strong(&e->m->owner, &w, (end + len) << 2 | IW_MAP_BURST);
+}
+
 bool iw_end_room(const struct iw_end *e)
 {
-	return put_max(e) && iw_rs_tx_open(&e->f->rs);
+	return !iw_end_gathered(e) && put_max(e) && iw_rs_tx_open(&e->f->rs);
 }
 
 unsigned int iw_end_blocked(const struct iw_end *e)
@@ -349,6 +410,10 @@ unsigned int iw_end_blocked(const struct iw_end *e)
 
 void iw_end_fin(struct iw_end *e)
 {
+	if (!put_gathered(e)) {
+		iw_end_abort(e, ECONNRESET);
+		return;
+	}
 	change(e);
 	e->f->tx_eof = 1;
 	iw_rs_tx_fin(&e->f->rs);
@@ -512,5 +577,5 @@ uint64_t iw_end_unacked(const struct iw_end *e, uint64_t queued)
 	uint64_t control = e->s->qp.tx_pos - e->data_end, most = iw_rs_tx_unacked(&e->f->rs);
 
 	queued -= queued < control ? queued : control;
-	return queued < most ? queued : most;
+	return (queued < most ? queued : most) + iw_end_gathered(e);
 }

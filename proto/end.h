@@ -30,7 +30,7 @@ struct iw_end {				/* private to a process; no allocation */
 	struct iw_map *m;
 	struct iw_remote *f;
 	struct iw_soft *s;
-	uint8_t *rq, *rd, *rx_ring;
+	uint8_t *rq, *rd, *rx_ring, *tx;
 
 	/* within iw_end_put(): the stream goes on at position src_pos with the octets of v, skip octets in */
 	const struct iovec *v;
@@ -67,8 +67,15 @@ static inline void iw_end_prefetch(const struct iw_end *e)
  */
 size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len);
 bool iw_end_room(const struct iw_end *e);		/* iw_end_put() of any length would take something, or find that there is no room any more */
+/*
+ * Gathered: len octets behind those that are, without framing them; owned or in BURST, afterwards in BURST. false: the agent has it, there is no room,
+ * or our half ended. All others want it owned: what is gathered goes first, and while some of it is left iw_end_put() takes nothing.
+ */
+bool iw_end_gather(struct iw_end *e, const void *p, size_t len);
+size_t iw_end_gathered(const struct iw_end *e);
+bool iw_end_own(struct iw_end *e);			/* LIBRARY from BURST, or as before. false: the agent has it */
 unsigned int iw_end_blocked(const struct iw_end *e);	/* without room, what it waits for: IW_END_IN, IW_END_OUT or both; else 0 */
-void iw_end_fin(struct iw_end *e);			/* our half ends; the next iw_end_pump() says so */
+void iw_end_fin(struct iw_end *e);			/* our half ends; the next iw_end_pump() says so. A reset, if what is gathered cannot go */
 void iw_end_abort(struct iw_end *e, int err);		/* the application resets the stream: err (positive) is told to the peer, at iw_end_pump() */
 
 /* Frames whatever is due and has room: ACK, CREDIT, Reads, FIN, ABORT, Terminate. */

@@ -23,13 +23,14 @@ void iw_map_at(struct iw_map *m, const struct iw_rs_param *p, struct iw_map_priv
 	at->s = (struct iw_soft *)(f + pages((uint64_t)(rq - f) + p->buf_size));
 	at->rd = (uint8_t *)at->s + pages(sizeof(*at->s));
 	at->rx_ring = at->rd + pages(p->rd_len);
+	at->tx = at->rx_ring + pages(p->rx_len);
 }
 
 uint64_t iw_map_size(const struct iw_rs_param *p)
 {
 	uint64_t state = pages(((sizeof(struct iw_remote) + 63) & ~(size_t)63) + p->buf_size);
 
-	return IW_MAP_PAGE + state + pages(sizeof(struct iw_soft)) + pages(p->rd_len) + pages(p->rx_len);
+	return IW_MAP_PAGE + state + pages(sizeof(struct iw_soft)) + pages(p->rd_len) + pages(p->rx_len) + IW_MAP_GATHER;
 }
 
 bool iw_map_ready(const struct iw_map_priv *from)
@@ -152,8 +153,32 @@ static void copy_remote(struct iw_remote *to, const struct iw_remote *from)
 	memcpy(&to->rs, &from->rs, sizeof(to->rs));
 }
 
+/* The library had room for it in the transmit ring, too. */
+static int import_gathered(const struct iw_map_priv *to, const struct iw_map_priv *from, uint64_t end)
+{
+	struct iw_rs *rs = &to->f->rs;
+	uint32_t len = rs->p.tx_len;
+	uint64_t pos = rs->tx_pos;
+
+	if (end <= pos || rs->dead)
+		return 0;
+	if (end - pos > IW_MAP_GATHER || end - pos > len - (pos - rs->tx_freed) || rs->tx_fin)
+		return -EPROTO;
+	for (size_t n; pos < end; pos += n) {
+		uint32_t off = (uint32_t)(pos & (len - 1)), at = (uint32_t)(pos & (IW_MAP_GATHER - 1));
+
+		n = end - pos < len - off ? (size_t)(end - pos) : len - off;
+		n = n < IW_MAP_GATHER - at ? n : IW_MAP_GATHER - at;
+		memcpy(to->tx + off, from->tx + at, n);
+	}
+	iw_rs_tx_produced(rs, (uint32_t)(end - rs->tx_pos));
+	iw_rs_push(rs);
+	return 0;
+}
+
 int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 {
+	uint64_t end = IW_MAP_END(atomic_load(&m->owner));
 	struct iw_map_const was;
 	struct iw_map_priv at;
 
@@ -165,7 +190,7 @@ int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 	if (iw_map_check(&was, to))
 		return -EPROTO;
 	copy_octets(to, &at, begun(to), 0);
-	return 0;
+	return import_gathered(to, &at, end);
 }
 
 /* ---- after a death ---- */
@@ -183,7 +208,7 @@ uint64_t iw_map_read(const struct iw_map_priv *of)
 /* What it received lies behind what it had: nobody will read it, but credits and ACKs are in it. */
 int iw_map_recover(struct iw_map *m, const struct iw_map_priv *to, uint64_t sent, uint64_t read)
 {
-	struct iw_end e = { .m = m, .f = to->f, .s = to->s, .rq = to->rq, .rd = to->rd, .rx_ring = to->rx_ring };
+	struct iw_end e = { .m = m, .f = to->f, .s = to->s, .rq = to->rq, .rd = to->rd, .rx_ring = to->rx_ring, .tx = to->tx };
 	struct iw_soft *s = to->s;
 	struct iw_map_priv at;
 	size_t out;

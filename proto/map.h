@@ -4,9 +4,10 @@
  * It is handed over by copying: the agent exports its private state into the map, and imports it again, checked, when it takes over.
  *
  *	0	struct iw_map	(one page)
- *	4096	struct iw_remote, receive buffers of QN 0, struct iw_soft, the area Reads go to, receive ring
+ *	4096	struct iw_remote, receive buffers of QN 0, struct iw_soft, the area Reads go to, receive ring, what is gathered
  *
- * Where each is follows from the ring stream's parameters. There is no transmit ring: a mapped end frames from its caller's memory.
+ * Where each is follows from the ring stream's parameters. There is no transmit ring: a mapped end frames from its caller's memory, or from the
+ * last area, where small sends are gathered before: a ring by stream positions, which who never gathers never touches.
  */
 #ifndef IW_PROTO_MAP_H
 #define IW_PROTO_MAP_H
@@ -15,20 +16,24 @@
 #include "soft.h"
 
 #define IW_MAP_MAGIC	0x49574d50u	/* "IWMP" */
-#define IW_MAP_VERSION	1u
+#define IW_MAP_VERSION	2u
 #define IW_MAP_PAGE	4096u
+#define IW_MAP_GATHER	(64u << 10)
 
-enum iw_map_owner { IW_MAP_AGENT = 0, IW_MAP_LIBRARY = 1 };
+/* BURST: the library, in no step, with octets gathered. By compare-and-swap: the library to LIBRARY, or to BURST with more of them; the agent to AGENT. */
+enum iw_map_owner { IW_MAP_AGENT = 0, IW_MAP_LIBRARY = 1, IW_MAP_BURST = 2, IW_MAP_OWNER = 3 };
+#define IW_MAP_END(word)	((word) >> 2)	/* where the octets gathered end: they begin where what is framed ends, if not behind */
 
 struct iw_map {
 	uint32_t magic;
 	uint16_t version, pad;
 	uint64_t size;			/* octets of the whole map */
 	uint64_t stream_id;
-	_Atomic uint32_t owner;		/* enum iw_map_owner: who may work the stream. iw_map_export() leaves it alone */
+	_Atomic uint64_t owner;		/* enum iw_map_owner: who may work the stream; 4 * IW_MAP_END. iw_map_export() leaves it alone */
 	_Atomic uint32_t changing;	/* its owner is in the middle of a change, and of no call on T: torn, if it dies */
+	_Atomic uint32_t bell;		/* the agent knows of a burst, and looks at times */
 	uint64_t tcp_sent, tcp_read;	/* octets that T took and gave before the FPDUs, as its kernel counts. By the agent */
-	uint8_t reserved[80];
+	uint8_t reserved[72];
 };
 static_assert(sizeof(struct iw_map) == 128, "iw_map");
 
@@ -36,7 +41,13 @@ struct iw_map_priv {			/* where the agent has its own */
 	struct iw_remote *f;
 	struct iw_soft *s;
 	uint8_t *rq, *rd, *rx_ring;	/* receive buffers, area of Reads, receive ring: lengths as in f->p */
+	uint8_t *tx;			/* transmit ring; of a map what is gathered, IW_MAP_GATHER long */
 };
+
+static inline enum iw_map_owner iw_map_owner(struct iw_map *m)
+{
+	return (enum iw_map_owner)(atomic_load(&m->owner) & IW_MAP_OWNER);
+}
 
 /* Octets of the map of a stream with these parameters: whole pages. */
 uint64_t iw_map_size(const struct iw_rs_param *p);
@@ -57,7 +68,7 @@ void iw_map_export(struct iw_map *m, const struct iw_map_priv *from);
  *	to->f->aborted		the application reset it
  *	to->f->tx_eof		the application's half ended
  *	to->f->ev_abort, ev_done	as the ring stream's events leave them
- * none of which had any consequence yet outside of the state. Nothing was put into C.
+ * none of which had any consequence yet outside of the state. Nothing was put into C. What was gathered is in the transmit ring, as if read from C.
  */
 int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to);
 /*

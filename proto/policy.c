@@ -262,6 +262,19 @@ static const char *parse_rule(struct iw_policy_rule *r, struct line *l)
 	return !why && !r->iwarp ? "a tcp rule upgrades nothing; leave upgrade_after and upgrade_wait out" : why;
 }
 
+static const char *parse_burst(struct iw_policy *p, struct line *l)
+{
+	static const char bad[] = "bad burst; accepted are yes and no";
+	const char *why = need(l, bad);
+
+	if (why)
+		return why;
+	p->burst = !strcmp(l->word, "yes");
+	if (!p->burst && strcmp(l->word, "no"))
+		return bad;
+	return next(l) ? bad : l->why;
+}
+
 static const char *parse_line(struct iw_policy *p, struct line *l)
 {
 	struct iw_policy_rule *r = &p->rule[p->n];
@@ -271,9 +284,11 @@ static const char *parse_line(struct iw_policy *p, struct line *l)
 
 	if (!next(l))
 		return l->why;
+	if (!strcmp(l->word, "burst"))
+		return parse_burst(p, l);
 	iwarp = !strcmp(l->word, "iwarp");
 	if (!iwarp && strcmp(l->word, "tcp")) {
-		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after' or 'upgrade_wait'");
+		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_wait' or 'burst'");
 		if (!why)
 			p->upgrade = all;
 		return why;
@@ -310,6 +325,7 @@ int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const cha
 	struct line l;
 
 	p->n = 0;
+	p->burst = true;
 	p->upgrade = (struct iw_upgrade){ .calls = IW_UPGRADE_CALLS, .octets = IW_UPGRADE_OCTETS };
 	for (l.s = text; !why && l.s < end; l.s = l.end + 1) {
 		l.end = memchr(l.s, '\n', (size_t)(end - l.s));

@@ -6,6 +6,7 @@
  *	iwarp|tcp   connect|listen|both   program   address[/prefix][:ports]   [upgrade_after LIMITS] [upgrade_wait MS]
  *	upgrade_after LIMITS
  *	upgrade_wait MS
+ *	burst yes|no
  *
  * LIMITS: 0, or N calls, or octets (128K), or both. What no rule matches is iwarp. connect rules look at the destination, listen rules
  * at the local address.
@@ -56,6 +57,7 @@ struct iw_policy_rule {
 struct iw_policy {
 	unsigned int n;
 	struct iw_upgrade upgrade;	/* where no rule matches */
+	bool burst;			/* small sends may be gathered */
 	struct iw_policy_rule rule[IW_POLICY_RULES];
 };
 

@@ -11,6 +11,8 @@
  * connection that is dropped at any step, after which UNMAP comes by another one, before what was said on the first or after it.
  * Left to others: who wakes whom within a process: tests/mapwake.pml. What is in a frame, and what an unsound map does: tests of proto. The agent's own
  * steps are one each here: its state is private and dies with it. The other end is any peer, since T is all that it shows.
+ * Bursts (BURSTS): an application of one thread gathers octets in the map, by one compare-and-swap each, and may go away computing; the agent, told once, takes
+ * what lies there. Nobody measures time: the agent may find a burst over at any moment.
  * Not here: a shutdown by the library itself while mapped; a C that is closed by a raw call while its owner lives; T that is reset by the peer.
  *
  * Every end in which something has not ended is an error. FEW: the runs in which nobody dies, to look for a cycle: there is none (tests/models.t).
@@ -24,16 +26,24 @@
     defined(FAULT_HANGUP)
 #define FINE		/* the steps under the lock one by one, and the death of an application of one thread among them */
 #endif
+#if defined(FAULT_BURST_LOST) || defined(FAULT_BURST_NO_SWAP)
+#define FINE
+#define BURSTS
+#endif
+#if defined(FAULT_BURST_OVERTAKES) || defined(FAULT_BURST_SLEEP) || defined(FAULT_BURST_GIVEN) || defined(FAULT_BELL) || defined(FAULT_BELL_FIRST) || \
+    defined(FAULT_BELL_UNSAID)
+#define BURSTS
+#endif
 #define ROOM 1		/* units that T holds each way */
 #define N 2		/* octets that the application sends, and then it closes */
 
 mtype = { H, B, E };			/* head and tail of an FPDU; FIN */
 mtype = { D, K, F };			/* octet, credit, FIN of the peer */
 mtype = { READ, WRITE, FORK };
-mtype = { MAP, SWITCHED, ABANDON, MAPPED, NO, ACK };
+mtype = { MAP, SWITCHED, ABANDON, BELL, MAPPED, NO, ACK };
 mtype = { OFFERED, TAKEN, VOID };
 mtype = { PUMP, OFFER, AWAY, OVER };
-mtype = { AGENT, LIBRARY };
+mtype = { AGENT, LIBRARY, BURST };	/* BURST: the library's, in no step, with octets gathered: the agent may take it */
 
 chan tout = [ROOM] of { mtype, byte };	/* kind and number of the unit */
 chan tin = [ROOM] of { mtype, byte };
@@ -54,6 +64,7 @@ bool cL = true, cD = true;
 typedef Known {
 	byte framed, took;		/* units: framed, taken by T as far as is noted */
 	byte credit;
+	byte ring;			/* octets gathered */
 	byte rd, rx, got;		/* units read from T; octets among them; octets the application, or C, got of them */
 	bool fin, peerFin;
 	bool direct			/* the tail of the last frame lies in the caller's memory alone */
@@ -64,6 +75,8 @@ mtype inK;				/* the map's read area: what the kernel put there last */
 bool busy;				/* the map is being changed */
 mtype hand = VOID, owner = AGENT;	/* whose: owner means something while hand says TAKEN */
 bool want;				/* the agent wants it back */
+bool bell;				/* in the map: the agent was told of a burst, and looks */
+byte octets;				/* that the peer has got */
 byte inside;				/* nobody is told: threads of the library at a step on T or the map */
 
 /* How a run goes */
@@ -71,11 +84,12 @@ bool single;		/* one thread does everything */
 bool answers;		/* the peer sends its octet after it got one */
 bool direct;		/* octets are sent from the caller's memory */
 bool plainPeer;		/* sends no octet */
+bool bursts;		/* octets may be gathered */
 bool slow, wish, mortalL, mortalD, kept;
 byte maxTries = 1, maxForks = 1;
 
 /* the application */
-bool mapped, lock, gate, slot[2], waits[2], readsEnd, writesEnd, unreadThen;
+bool mapped, lock, gate, slot[2], waits[2], readsEnd, writesEnd, unreadThen, computes;
 byte nR, nW, accepted, tries, forks, left = 2;
 bool pardoned;		/* a reset may be seen */
 
@@ -83,10 +97,10 @@ bool pardoned;		/* a reset may be seen */
 #define blocked(S) (S.framed > S.took)
 
 inline copy(to, from) {
-	to.framed = from.framed; to.took = from.took; to.credit = from.credit; to.rd = from.rd; to.rx = from.rx; to.got = from.got;
+	to.framed = from.framed; to.took = from.took; to.credit = from.credit; to.ring = from.ring; to.rd = from.rd; to.rx = from.rx; to.got = from.got;
 	to.fin = from.fin; to.peerFin = from.peerFin; to.direct = from.direct
 }
-inline forget(S) { S.framed = 0; S.took = 0; S.credit = 0; S.rd = 0; S.rx = 0; S.got = 0; S.fin = false; S.peerFin = false; S.direct = false }
+inline forget(S) { S.framed = 0; S.took = 0; S.credit = 0; S.ring = 0; S.rd = 0; S.rx = 0; S.got = 0; S.fin = false; S.peerFin = false; S.direct = false }
 inline tDrop() { if :: !tL && !tToL && !tD && !over -> reset = true :: else fi }
 inline give(S) {	/* by the kernel */
 	if
@@ -158,7 +172,28 @@ inline frame() {
 	atomic { busy = true; M.framed = M.framed + 2; nW++ };
 	atomic { M.credit--; M.direct = direct; busy = false }
 #endif
+	assert(writesEnd || M.framed == 2 * nW)		/* the octets stay in their order */
 }
+inline flush() {	/* what is gathered goes before anything else */
+	atomic { busy = true; M.framed = M.framed + 2; M.ring-- };
+	atomic { M.credit--; busy = false };
+	sending()
+}
+#ifdef FAULT_BURST_OVERTAKES
+#define behind(S) true
+#else
+#define behind(S) !S.ring
+#endif
+#define stuck (bursts && blocked(M))
+#define clean (!M.ring && !stuck)
+#define remains (!reset && (M.ring || (stuck && full(tout))))
+#ifdef FAULT_BURST_SLEEP
+#define due false
+#define held true
+#else
+#define due (M.ring && M.credit && !blocked(M))
+#define held false
+#endif
 
 inline mapping() {
 	tell(MAP);
@@ -196,6 +231,9 @@ inline release() {
 #else
 	atomic { mapped = false; waits[1 - me] = false };
 #endif
+#ifdef FAULT_BURST_GIVEN
+	M.ring = 0;
+#endif
 	owner = AGENT;
 	atomic { tL = false; tDrop() };
 	lock = false
@@ -210,6 +248,7 @@ inline unmapping() {
 	fi
 }
 
+#define awake (!computes || reset || octets >= accepted || (noD && !kept))
 #define mayRead (!readsEnd && (!single || !answers || nW > nR || writesEnd || nW == N))
 #define mayWrite (!writesEnd && nW < N)
 
@@ -217,13 +256,16 @@ proctype Thread(bit me)
 {
 	mtype call, k;
 	byte n;
+#ifdef FAULT_BELL_FIRST
+	bool rang;
+#endif
 
 	{
 again:	do
-	:: atomic { !gate && me != single && mayWrite -> call = WRITE; slot[me] = true }; break
-	:: atomic { !gate && me == 0 && mayRead -> call = READ; slot[me] = true }; break
-	:: atomic { !gate && me != single && forks < maxForks && mapped -> call = FORK; slot[me] = true; forks++ }; break
-	:: (me == 0 && readsEnd && (!single || !mayWrite)) || (me == 1 && (single || !mayWrite)) -> goto done
+	:: atomic { !gate && awake && me != single && mayWrite -> call = WRITE; slot[me] = true }; break
+	:: atomic { !gate && awake && me == 0 && mayRead -> call = READ; slot[me] = true }; break
+	:: atomic { !gate && awake && me != single && forks < maxForks && mapped -> call = FORK; slot[me] = true; forks++ }; break
+	:: awake && ((me == 0 && readsEnd && (!single || !mayWrite)) || (me == 1 && (single || !mayWrite))) -> goto done
 	od;
 	/* it is time for something else first */
 	if
@@ -237,17 +279,32 @@ again:	do
 	:: atomic { gate -> slot[me] = false; call = 0; goto again }
 	:: atomic { !gate && !mapped && call == FORK -> slot[me] = false; call = 0; goto again }
 	fi;
-look:	ONE {
-	atomic { free && !gate -> if :: mapped -> lock = true; enter() :: !mapped -> goto carrier fi };
+look:
+#ifdef FAULT_BELL_FIRST
+	rang = bell;
+#endif
+	ONE {
+	atomic { free && !gate ->
+		if
+		:: mapped && owner != AGENT -> lock = true; owner = LIBRARY; enter()	/* a compare-and-swap */
+		:: mapped && owner == AGENT -> goto lost
+		:: bursts && mapped && owner != AGENT && call == WRITE && !reset && (owner == BURST || !ctlGone) ->
+			M.ring++; nW++; accepted = nW; owner = BURST; goto out		/* another one: only its end is said, behind the octets */
+		:: !mapped -> goto carrier
+		fi };
 	if
-	:: atomic { call == READ && unread(M) -> M.got++; nR++; leave(); lock = false }; goto out
-	:: atomic { call == READ && !unread(M) && M.peerFin -> readsEnd = true; leave(); lock = false }; goto out
+	:: !reset && due -> flush(); atomic { leave(); lock = false }; goto look
+	:: bursts && !reset && blocked(M) && nfull(tout) -> sending(); atomic { leave(); lock = false }; goto look
+	:: atomic { call == READ && !due && (unread(M) || M.peerFin) && remains -> leave(); lock = false }; goto lost	/* nobody would come back to send it */
+	:: atomic { call == READ && (reset || clean) && unread(M) -> M.got++; nR++; leave(); lock = false }; goto out
+	:: atomic { call == READ && (reset || clean) && !unread(M) && M.peerFin -> readsEnd = true; leave(); lock = false }; goto out
 	:: atomic { reset && (call == WRITE || (!unread(M) && !M.peerFin)) -> assert(pardoned); readsEnd = true; writesEnd = true; leave(); lock = false }; goto out
-	:: call == WRITE && !reset && M.credit && !blocked(M) -> frame(); goto rest
-	:: call == READ && !reset && !unread(M) && !M.peerFin && nempty(tin) -> taking(); atomic { leave(); lock = false }; goto look
+	:: call == WRITE && !reset && M.credit && !blocked(M) && behind(M) -> frame(); goto rest
+	:: call == READ && !reset && !due && !unread(M) && !M.peerFin && nempty(tin) -> taking(); atomic { leave(); lock = false }; goto look
 	:: call == WRITE && !reset && !M.credit && !blocked(M) && nempty(tin) -> taking(); atomic { leave(); lock = false }; goto look
-	:: atomic { !reset && empty(tin) && ((call == READ && !unread(M) && !M.peerFin) || (call == WRITE && !M.credit && !blocked(M))) ->
-		waits[me] = true; leave(); lock = false }; goto asleep
+	:: atomic { !reset && !due && empty(tin) && ((call == READ && !unread(M) && !M.peerFin && (!stuck || full(tout))) ||
+		(call == WRITE && ((!M.credit && !blocked(M)) || (stuck && full(tout))))) ->
+		waits[me] = true; leave(); if :: held && M.ring -> owner = BURST :: else fi; lock = false }; goto asleep
 	fi };
 	/* a send that has framed its octet ends when T has taken it all, or somebody else has it */
 rest:	ONE {
@@ -266,8 +323,11 @@ asleep:
 	:: call == WRITE
 	fi;
 #endif
-	atomic { nempty(tin) || reset || !waits[me] -> waits[me] = false };
+	atomic { nempty(tin) || reset || !waits[me] || (bursts && blocked(M) && nfull(tout)) -> waits[me] = false };
 	goto look;
+lost:	atomic { !gate -> if :: mapped -> gate = true :: else -> goto look fi };
+	unmapping();
+	atomic { gate = false; goto look };
 carrier:
 	if
 	:: atomic { call == READ && nempty(cin) -> cin?n; nR++; assert(n == nR); n = 0 }
@@ -276,7 +336,21 @@ carrier:
 	:: atomic { call == WRITE && !cD -> assert(reset || pardoned); writesEnd = true }
 	:: atomic { call == WRITE && cD && nfull(cout) -> nW++; accepted = nW; cout!nW }
 	fi;
-out:	atomic { slot[me] = false; call = 0; goto again };
+	/* one message tells the agent, who may have looked away just now */
+out:	if
+#ifdef FAULT_BELL_FIRST
+	:: atomic { mapped && owner == BURST && !rang && !ctlGone -> bell = true; tell(BELL) }
+#else
+	:: atomic { mapped && owner == BURST && !bell && !ctlGone -> bell = true; tell(BELL) }
+#endif
+#ifndef FAULT_BELL_UNSAID
+	:: atomic { mapped && owner == BURST && !bell && ctlGone -> gate = true };
+		unmapping();
+		gate = false
+#endif
+	:: else
+	fi;
+	atomic { if :: bursts -> computes = true :: computes = false fi; slot[me] = false; call = 0; goto again };
 done:	atomic { left-- };
 	if
 	:: atomic { left == 0 -> gate = true };
@@ -295,7 +369,7 @@ done:	atomic { left-- };
 #ifdef FAULT_MAP_FRAMED
 #define allSent true
 #else
-#define allSent !blocked(P)		/* T has taken what is framed: nobody in the library waits for room yet */
+#define allSent (!blocked(P) && !P.ring)		/* T has taken what is framed: nobody in the library waits for room yet */
 #endif
 #ifdef FAULT_MAP_WET
 #define dry empty(cout)
@@ -317,11 +391,14 @@ done:	atomic { left-- };
 #else
 #define mayAck ((!unread(P) && empty(tin) && (cFin || !P.peerFin)) || full(cin))	/* what was unread lies in C, its FIN too */
 #endif
-inline taken() { d = AWAY; forget(P) }
+inline taken() { d = AWAY; rung = bell; forget(P) }
 inline kill() { reset = true; cD = false; tD = false; d = OVER }
 inline import() {
 	copy(P, M);
-	want = false; unmapSaid = false; d = PUMP;
+	want = false; unmapSaid = false; d = PUMP; rung = false; clears = false; bell = false;
+#ifdef FAULT_BURST_LOST
+	P.ring = 0;
+#endif
 #ifndef FAULT_LATE_VOID
 	hand = VOID;
 #ifndef FAULT_ADOPT
@@ -331,7 +408,10 @@ inline import() {
 }
 inline recover() {	/* from a dead owner */
 	copy(P, M);
-	d = PUMP; hand = VOID; unmapSaid = false; want = false;
+	d = PUMP; hand = VOID; unmapSaid = false; want = false; rung = false; clears = false; bell = false;
+#ifdef FAULT_BURST_LOST
+	P.ring = 0;
+#endif
 #ifndef FAULT_COUNTERS
 	P.took = kSent;
 	if :: kRead > P.rd -> P.rd++; parse(P, inK) :: else fi;
@@ -347,10 +427,16 @@ inline recover() {	/* from a dead owner */
 	busy = false; inK = 0; forget(M)
 }
 
+#ifdef FAULT_BURST_NO_SWAP
+#define mayTake (owner == BURST || owner == LIBRARY)
+#else
+#define mayTake (owner == BURST)
+#endif
+
 proctype Daemon(byte mine)
 {
 	mtype d = PUMP;
-	bool noticed, acks;
+	bool noticed, acks, rung, clears;	/* it was told of a burst, and looks at times; for the last time */
 	mtype k;
 	byte n;
 
@@ -359,7 +445,7 @@ proctype Daemon(byte mine)
 	:: mine == 0
 	:: atomic { mine > 0 -> noticed = true; acks = false;
 		if
-		:: hand == TAKEN -> d = AWAY; unmapSaid = (owner == AGENT)	/* said to nobody, perhaps */
+		:: hand == TAKEN -> d = AWAY; rung = bursts; unmapSaid = (owner == AGENT)	/* said to nobody, perhaps */
 		:: hand == OFFERED -> hand = VOID; copy(P, M); forget(M)
 #ifdef FAULT_ADOPT
 		:: hand == VOID -> copy(P, M)
@@ -376,7 +462,7 @@ proctype Daemon(byte mine)
 #ifndef FAULT_OWNER_LATER
 			owner = LIBRARY;
 #endif
-			hand = OFFERED; tToL = true; toL!MAPPED; d = OFFER
+			bell = false; hand = OFFERED; tToL = true; toL!MAPPED; d = OFFER
 		:: if :: !ctlGone -> toL!NO :: else fi
 		fi }
 	:: atomic { toD?SWITCHED -> if :: d == OFFER -> assert(hand == TAKEN); taken() :: else fi; if :: !ctlGone -> toL!ACK :: else fi }
@@ -395,32 +481,45 @@ proctype Daemon(byte mine)
 #endif
 	/* a hint to look at the map */
 	:: atomic { unmapSaid && d == OFFER && hand == TAKEN -> taken() }
-	:: atomic { unmapSaid && (d == OVER || (d == AWAY && owner == LIBRARY)) -> unmapSaid = false; unmapDone = true }
+	:: atomic { unmapSaid && (d == OVER || (d == AWAY && owner != AGENT)) -> unmapSaid = false; unmapDone = true }
 	:: atomic { unmapSaid && d == AWAY && owner == AGENT ->
 		assert(M.took == kSent && M.rd == kRead && !busy && !M.direct); import(); acks = true }
+	:: atomic { unmapSaid && bursts && d == PUMP -> unmapSaid = false; acks = true }	/* it was taken at the burst's end */
+	/* a burst: its octets go as if they had been read from C */
+	:: atomic { !clears && toD?[BELL] -> toD?BELL; if :: d == AWAY -> rung = true :: else fi }
+	:: atomic { rung && d == AWAY && M.ring && mayTake && cL -> owner = AGENT;
+		assert(M.took == kSent && M.rd == kRead && !busy && !M.direct && !inside); import() }
+#ifdef FAULT_BELL
+	:: atomic { rung && d == AWAY && owner != BURST && !clears -> clears = true };
+	:: atomic { clears -> clears = false; rung = false; bell = false }
+#else
+	:: atomic { rung && d == AWAY && owner != BURST && !clears -> bell = false; clears = true }
+	:: atomic { clears -> clears = false; if :: d == AWAY && owner == BURST -> bell = true :: else -> rung = false fi }
+#endif
 	:: atomic { acks && (mayAck || d == OVER) -> acks = false; unmapDone = true }
 	/* C hangs up */
 	:: atomic { !cL && d == OFFER && hand == TAKEN -> taken() }
 	:: atomic { !cL && d == AWAY && owner == AGENT -> assert(M.took == kSent && M.rd == kRead && !busy && !M.direct); import() }
 #ifdef FAULT_HANGUP
-	:: atomic { !cL && d == AWAY && owner == LIBRARY -> import() }
+	:: atomic { !cL && d == AWAY && owner != AGENT -> import() }
 #else
-	:: atomic { !cL && d == AWAY && owner == LIBRARY && pidDead -> recover() }
+	:: atomic { !cL && d == AWAY && owner != AGENT && pidDead -> recover() }
 #endif
 	:: atomic { wish && d == AWAY && !want -> want = true; wish = false }
 #ifdef FAULT_STOPPED
-	:: atomic { want && d == AWAY && owner == LIBRARY -> import() }
+	:: atomic { want && d == AWAY && owner != AGENT -> import() }
 #endif
 	/* the relay */
 	:: atomic { pumps && !reset && blocked(P) && nfull(tout) -> assert(!inside); give(P); P.took++ }
-	:: atomic { pumps && !reset && nempty(cout) && P.credit && !P.fin -> cout?n; P.framed = P.framed + 2; P.credit--; assert(P.framed == 2 * n); n = 0 }
+	:: atomic { pumps && !reset && P.ring && P.credit -> P.framed = P.framed + 2; P.ring--; P.credit-- }
+	:: atomic { pumps && !reset && behind(P) && nempty(cout) && P.credit && !P.fin -> cout?n; P.framed = P.framed + 2; P.credit--; assert(P.framed == 2 * n); n = 0 }
 	:: atomic { pumps && !reset && !unread(P) && !P.peerFin && nempty(tin) -> assert(!inside); tin?k,n; kRead++; P.rd++; assert(n == P.rd); parse(P, k); k = 0; n = 0 }
 	:: atomic { pumps && !reset && P.peerFin && nempty(tin) -> assert(!inside); tin?k,n; kRead++; P.rd++; assert(n == P.rd); parse(P, k); k = 0; n = 0 }
 	:: atomic { pumps && unread(P) && nfull(cin) && cL -> P.got++; cin!P.got }
 	:: atomic { pumps && !unread(P) && P.peerFin && !cFin -> cFin = true }
 	/* the application has closed */
 	:: atomic { d == PUMP && !cL && !reset && (unread(P) || nempty(cin)) -> assert(pardoned); kill() }
-	:: atomic { d == PUMP && !cL && !reset && empty(cout) && !P.fin -> P.fin = true; P.framed++ }
+	:: atomic { d == PUMP && !cL && !reset && empty(cout) && !P.ring && !P.fin -> P.fin = true; P.framed++ }
 	:: atomic { d == PUMP && !cL && P.fin && P.peerFin && !blocked(P) -> over = true; tD = false; d = OVER }
 	:: atomic { d == PUMP && reset -> cD = false; tD = false; d = OVER }
 	:: atomic { (left == 0 || deadL) && d == OVER && empty(toD) && !unmapSaid && !acks -> break }
@@ -431,7 +530,7 @@ proctype Daemon(byte mine)
 proctype Peer()
 {
 	mtype k;
-	byte n, got, sent, octets, owed, granted = 1;
+	byte n, got, sent, owed, granted = 1;
 	bool dSent = plainPeer, fSent, ended;
 
 	do
@@ -454,9 +553,17 @@ init {
 		P.credit = 1;
 #ifdef FINE
 		single = true; plainPeer = true; mortalL = true;
+#ifdef BURSTS
+		bursts = true;
+#else
 		if :: direct = true :: skip fi;
+#endif
+#else
+#ifdef BURSTS
+		single = true; bursts = true;
 #else
 		if :: skip :: single = true fi;
+#endif
 		if
 		:: answers = true
 		:: wish = true; maxForks = 0

@@ -54,6 +54,8 @@ switch slots holds -DFINE -DFEW=2
 mapped whole holds
 mapped ends holds -DFEW
 mapped deaths holds -DFINE
+mapped bursts holds -DBURSTS
+mapped burst-deaths holds -DBURSTS -DFINE
 mapwake whole holds
 mapwake ends holds
 EOF

@@ -94,6 +94,14 @@ int cm_map(struct client *c, const struct iw_ctl_id *msg)
 	return 0;
 }
 
+void cm_bell(struct client *c, const struct iw_ctl_id *msg)
+{
+	struct stream_info info;
+
+	if (stream_look(msg->id, &info) && info.uid == c->uid)
+		stream_bell(stream_find(msg->id));
+}
+
 int cm_unmap(struct client *c, const struct iw_ctl_id *msg)
 {
 	struct stream_info info;

@@ -7,6 +7,7 @@
 
 int cm_map(struct client *c, const struct iw_ctl_id *m);
 int cm_unmap(struct client *c, const struct iw_ctl_id *m);
+void cm_bell(struct client *c, const struct iw_ctl_id *m);
 
 bool mapping_offered(const struct proposal *p);	/* the program has not said what became of it */
 void mapping_taken(struct proposal *p);		/* SWITCHED */

@@ -98,6 +98,9 @@ int cm_message(struct client *c, const void *msg, int fd)
 	case IW_CTL_UNMAP:
 		ret = cm_unmap(c, msg);
 		break;
+	case IW_CTL_BELL:
+		cm_bell(c, msg);
+		break;
 	case IW_CTL_OPEN:
 		return cm_open(c, msg, fd);	/* closes fd */
 	case IW_CTL_SYNC:

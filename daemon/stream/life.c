@@ -88,7 +88,8 @@ void stream_no_upgrade(struct stream *st)
 
 bool stream_busy(const struct stream *st)
 {
-	return st->d_rx.busy || st->d_tx.busy || st->d_poll.busy || st->t_rx.busy || st->t_tx.busy || st->watch_op.busy || st->owner_op.busy || st->raw_op.busy;
+	return st->d_rx.busy || st->d_tx.busy || st->d_poll.busy || st->t_rx.busy || st->t_tx.busy || st->watch_op.busy || st->owner_op.busy || st->raw_op.busy ||
+	       st->bell_op.busy;
 }
 
 static void close_fd(int *fd)
@@ -217,6 +218,7 @@ void stream_kill(struct stream *st)
 	engine_cancel(&st->t_tx);
 	engine_cancel(&st->watch_op);
 	engine_cancel(&st->owner_op);
+	engine_cancel(&st->bell_op);
 	engine_cancel(&st->raw_op);
 	work_queue(&st->end_work, end_work);
 }

@@ -29,6 +29,9 @@
 
 #define WAIT_MS		5u	/* for what is in hand */
 #define KEEP_MS		5u	/* nothing is given so long for the next attempt, while the application reads what is in the carrier */
+#define LOOK_NS		500000u	/* between two looks at a burst, of which the second finds it over if nothing came. Shorter, and it is the scheduler's pauses */
+#define LOOKS		20u	/* at nothing new: the bell is silent again */
+#define BURST_MIN_MS	10u	/* as PAUSE_MIN_MS, after a burst's end */
 #define PAUSE_MIN_MS	1000u	/* before it may be asked for again */
 #define PAUSE_MAX_MS	64000u
 
@@ -48,6 +51,8 @@ struct stream_map {
 	struct area *area;		/* the map, from OFFERED on */
 	int owner;			/* pidfd of who asked for it, from OFFERED on the owner; -1: none */
 	uint64_t tx_pos, rx_pos;	/* of the ring stream then */
+	uint64_t word;			/* of the map, as the last look at a burst found it */
+	unsigned int same;		/* looks that found the same */
 	uint64_t seen, seen_ms;		/* octets, when somebody looked last; when they had changed */
 	void (*done)(void *arg, int ret, const struct stream_mapping *m);
 	void *arg;
@@ -85,16 +90,19 @@ void map_stop(struct stream *st)
 }
 
 /* Each time later. */
+static void want_after(struct stream *st, unsigned int *pause, unsigned int min)
+{
+	want_not(st);
+	*pause = *pause ? *pause * 2 : min;
+	if (*pause > PAUSE_MAX_MS)
+		*pause = PAUSE_MAX_MS;
+	if (st->remote->ep)
+		timer_start(&st->remote->map_want, *pause, want);
+}
+
 static void want_later(struct stream *st)
 {
-	struct stream_remote *r = st->remote;
-
-	want_not(st);
-	r->map_pause = r->map_pause ? r->map_pause * 2 : PAUSE_MIN_MS;
-	if (r->map_pause > PAUSE_MAX_MS)
-		r->map_pause = PAUSE_MAX_MS;
-	if (r->ep)
-		timer_start(&r->map_want, r->map_pause, want);
+	want_after(st, &st->remote->map_pause, PAUSE_MIN_MS);
 }
 
 /* ---- what the others ask ---- */
@@ -155,6 +163,7 @@ static void forget(struct stream *st)
 	timer_stop(&m->tick);
 	engine_cancel(&st->owner_op);
 	engine_cancel(&st->raw_op);
+	engine_cancel(&st->bell_op);
 	let_go(m);
 	if (m->area) {
 		keep_not(st, m->area);
@@ -234,7 +243,7 @@ static struct iw_map_priv priv_of(const struct stream *st)
 
 	return (struct iw_map_priv){
 		.f = r->f, .s = (struct iw_soft *)(r->area->mem + r->f->ep_off), .rq = r->rq, .rd = r->rd,
-		.rx_ring = remote_tx_ring(st) + r->f->p.tx_len,
+		.tx = remote_tx_ring(st), .rx_ring = remote_tx_ring(st) + r->f->p.tx_len,
 	};
 }
 
@@ -431,7 +440,7 @@ static int import(struct stream *st, bool dead)
 	return ret ? ret : iw_map_recover(map_of(st), &to, c.sent, c.received - c.unread);
 }
 
-static void take_over(struct stream *st, bool dead)
+static void take(struct stream *st, bool dead, unsigned int *pause, unsigned int min)
 {
 	const struct stream_map *m = st->map;
 	const struct iw_rs *rs = &st->remote->f->rs;
@@ -447,8 +456,13 @@ static void take_over(struct stream *st, bool dead)
 	}
 	tcp_push(st->end[0].tcp);
 	catch_up(st, rs->tx_pos - m->tx_pos, rs->rx_pos - m->rx_pos);
-	want_later(st);
+	want_after(st, pause, min);
 	go_on(st);
+}
+
+static void take_over(struct stream *st, bool dead)
+{
+	take(st, dead, &st->remote->map_pause, PAUSE_MIN_MS);
 }
 
 static void watch_owner(struct stream *st);
@@ -461,7 +475,7 @@ static void owner_dead(struct op *op, int res, bool more)
 	if (st->state == STREAM_DEAD)
 		stream_ended_op(st);
 	else if (map_taken(st) && res > 0)
-		take_over(st, atomic_load(&map_of(st)->owner) != IW_MAP_AGENT);
+		take_over(st, iw_map_owner(map_of(st)) != IW_MAP_AGENT);
 	else if (map_taken(st))
 		watch_owner(st);
 }
@@ -481,7 +495,7 @@ static void watch_owner(struct stream *st)
 /* The carrier's hang-up is no death. Who has not let go, living or stopped, is waited for, as TCP would. */
 static void closed(struct stream *st, bool error)
 {
-	if (atomic_load(&map_of(st)->owner) == IW_MAP_AGENT) {
+	if (iw_map_owner(map_of(st)) == IW_MAP_AGENT) {
 		take_over(st, false);
 		return;
 	}
@@ -512,6 +526,66 @@ static void watch_raw(struct stream *st)
 	engine_submit(sqe, &st->raw_op);
 }
 
+/* ---- a burst ---- */
+
+static void look(struct op *op, int res, bool more);
+
+static void look_later(struct stream *st)
+{
+	static struct __kernel_timespec soon = { .tv_nsec = LOOK_NS };
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	st->bell_op.fn = look;
+	io_uring_prep_timeout(sqe, &soon, 0, 0);
+	engine_submit(sqe, &st->bell_op);
+}
+
+/* Who gathers next has to tell, or is seen here. */
+static bool burst_over(struct iw_map *map)
+{
+	atomic_store(&map->bell, 0);
+	if (iw_map_owner(map) != IW_MAP_BURST)
+		return true;
+	atomic_store(&map->bell, 1);
+	return false;
+}
+
+/* What lies there since the last look goes now, as if it had been read from the carrier. A carrier that hung up says more: see closed(). */
+static void look(struct op *op, int res, bool more)
+{
+	struct stream *st = container_of(op, struct stream, bell_op);
+	struct stream_map *m = st->map;
+	uint64_t w;
+
+	if (st->state == STREAM_DEAD) {
+		stream_ended_op(st);
+		return;
+	}
+	if (!map_taken(st) || st->app_closed)
+		return;
+	w = atomic_load(&map_of(st)->owner);
+	if (w != m->word)
+		m->same = 0;
+	else if ((w & IW_MAP_OWNER) != IW_MAP_BURST)
+		m->same++;
+	else if (atomic_compare_exchange_strong(&map_of(st)->owner, &w, w & ~(uint64_t)IW_MAP_OWNER)) {
+		take(st, false, &st->remote->burst_pause, BURST_MIN_MS);
+		return;
+	}
+	m->word = w;
+	if (m->same < LOOKS || !burst_over(map_of(st)))
+		look_later(st);
+}
+
+void stream_bell(struct stream *st)
+{
+	if (!map_taken(st) || st->bell_op.busy)
+		return;
+	st->map->word = 0;
+	st->map->same = 0;
+	look_later(st);
+}
+
 int stream_mapped(struct stream *st)
 {
 	if (!map_offered(st))
@@ -520,6 +594,8 @@ int stream_mapped(struct stream *st)
 	want_not(st);
 	carrier_poll(st, closed);
 	watch_raw(st);
+	if (atomic_load(&map_of(st)->bell))
+		stream_bell(st);
 	if (st->app_closed)
 		closed(st, st->app_error);
 	return 0;
@@ -529,7 +605,7 @@ int stream_unmap(struct stream *st)
 {
 	if (!map_taken(st))
 		return -EINVAL;
-	if (atomic_load(&map_of(st)->owner) != IW_MAP_AGENT)
+	if (iw_map_owner(map_of(st)) != IW_MAP_AGENT)
 		return -EBUSY;
 	take_over(st, false);
 	return 0;
@@ -567,8 +643,10 @@ void map_revived(struct stream *st)
 	} else {
 		carrier_poll(st, closed);
 		watch_raw(st);
-		if (atomic_load(&map_of(st)->owner) == IW_MAP_AGENT)
+		if (iw_map_owner(map_of(st)) == IW_MAP_AGENT)
 			take_over(st, false);
+		else if (atomic_load(&map_of(st)->bell))
+			stream_bell(st);
 	}
 }
 

@@ -19,7 +19,7 @@ struct stream_remote {			/* what is alive of it */
 	struct endpoint_mr exposed[IW_RS_SA];	/* what the peer may read of the transmit ring */
 	struct timer ack;
 	struct timer map_want;		/* see map.c */
-	unsigned int map_pause;
+	unsigned int map_pause, burst_pause;
 	struct iw_rs_pd pd;		/* what this end says of itself */
 	bool on;			/* T is the endpoint's; before that all is only prepared */
 	bool initiator;

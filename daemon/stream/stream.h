@@ -135,6 +135,8 @@ bool stream_map_cancel(struct stream *st);
 /* The application has stopped: the pump goes on with what it left, or the stream is reset where that is unsound. 0; -EINVAL: it is not mapped; -EBUSY: it
  * has not let go. */
 int stream_unmap(struct stream *st);
+/* Octets lie gathered in its map: if it is so, they are looked at from now on, and go when the application leaves them there. */
+void stream_bell(struct stream *st);
 
 /* ---- two hosts: the upgrade of the wire (docs/upgrade.md) ---- */
 

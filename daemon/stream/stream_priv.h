@@ -55,6 +55,7 @@ struct stream {
 	struct op t_rx, t_tx;		/* requests on the TCP socket (relay) */
 	struct op owner_op;		/* the death of who has the map */
 	struct op raw_op;		/* octets in the carrier meanwhile */
+	struct op bell_op;		/* and, at a burst, the next look at the map */
 	bool d_drop;			/* d is closed once nothing is in flight on it */
 	bool app_closed, app_error;	/* the application's last holder closed (or shut both halves); with octets unread */
 	void (*on_hup)(struct stream *st, bool error);

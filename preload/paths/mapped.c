@@ -24,6 +24,7 @@
 #include "preload/orphan.h"
 #include "preload/opts.h"
 #include "preload/path.h"
+#include "preload/paths/burst.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/mapped.h"
 #include "preload/ready.h"
@@ -36,9 +37,7 @@
 #define LARGE	16384u
 #define BATCH	32768u	/* received at a time, if there is as much */
 #define AROUND	512u	/* what frames some of a reader's octets */
-#define SMALL	2048u
-#define RUN	256u		/* small sends that are a burst, if they take less than so long each */
-#define RUN_NS	20000
+#define ENOUGH	(512u << 10)	/* on its way to a reader that does not read: so much TCP takes */
 #define ENDED	(IW_END_DEAD | IW_END_DONE)
 
 /* A call of the application. */
@@ -81,7 +80,7 @@ static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io 
 /* Under the lock: is it ours to work? The daemon takes it when the carrier was closed without us. */
 static bool ours(struct iw_stream *s)
 {
-	return atomic_load_explicit(&s->mapped, memory_order_relaxed) && atomic_load_explicit(&s->map->owner, memory_order_relaxed) == IW_MAP_LIBRARY;
+	return atomic_load_explicit(&s->mapped, memory_order_relaxed) && iw_end_own(&s->view);
 }
 
 /* Is it still what the call began on? */
@@ -98,6 +97,8 @@ static bool enter(struct call *c)
 	if (iw_likely(ours(c->s)))
 		return true;
 	iw_map_unlock(c->s, &c->st);
+	if (atomic_load(&c->s->mapped))
+		iw_burst_lost(c->s);
 	iw_map_give(c->fd, c->s);
 	return false;
 }
@@ -109,10 +110,10 @@ static bool pending(struct iw_stream *s)
 	return iw_end_out(&s->view, &len);
 }
 
-/* It is framed, and nobody waits until TCP takes it. */
+/* It is framed, or gathered, and nobody waits until it goes. */
 static bool forgotten(struct iw_stream *s)
 {
-	return iw_unlikely(pending(s)) && !atomic_load(&s->map_senders);
+	return iw_unlikely(pending(s) || iw_end_gathered(&s->view)) && !atomic_load(&s->map_senders);
 }
 
 static short state(struct iw_stream *s)
@@ -511,31 +512,15 @@ static ssize_t tx_rest(struct call *c, struct iw_io *io)
 	return (ssize_t)c->done;
 }
 
-/*
- * Many small sends, at once and without an answer between them: the daemon gathers them from the carrier into large frames, while the program goes
- * on or does something else. It offers the map again some time later.
- */
-static bool is_burst(struct call *c)
-{
-	struct iw_stream *s = c->s;
-
-	if (c->done != c->len || c->len > SMALL || c->inside) {
-		s->map_run = 0;
-		return false;
-	}
-	if (!s->map_run++)
-		s->map_run_ns = iw_mono_ns();
-	if (s->map_run < RUN)
-		return false;
-	s->map_run = 0;
-	return iw_mono_ns() - s->map_run_ns < RUN * RUN_NS && !iw_orphan_known(s);
-}
-
 static ssize_t tx_end(struct call *c, int err)
 {
 	/* nobody would come back to give TCP what is left */
-	bool left = ends(c->s) || is_burst(c) || (forgotten(c->s) && (c->done == c->len || waits(c)));
+	bool left = ends(c->s) || iw_end_gathered(&c->s->view) || (forgotten(c->s) && (c->done == c->len || waits(c)));
 
+	if (c->done != c->len || c->len > IW_BURST_MOST || c->inside || c->flags & MSG_MORE)
+		iw_burst_end(c->s);
+	else
+		iw_burst_count(c->s);
 	leave(c);
 	if (left)
 		give(c);
@@ -544,11 +529,19 @@ static ssize_t tx_end(struct call *c, int err)
 	return iw_fail(err);
 }
 
+/* Each small send took a credit, and the other end does not read: TCP would take more. The daemon has a ring for it. */
+static bool no_credits(struct iw_stream *s)
+{
+	return !pending(s) && s->view.f->rs.credits <= 2 && iw_end_unacked(&s->view, UINT64_MAX) < ENOUGH && !iw_orphan_known(s);
+}
+
 static ssize_t tx_call(struct call *c, struct iw_io *io)
 {
 	struct iw_stream *s = c->s;
 	int err;
 
+	if (iw_unlikely(atomic_load_explicit(&iw_bursts, memory_order_relaxed)))
+		iw_bursts_send(s);
 	if (!enter(c))
 		return tx_rest(c, io);
 	if (iw_unlikely(raw_octets(c))) {
@@ -575,6 +568,11 @@ static ssize_t tx_call(struct call *c, struct iw_io *io)
 			break;
 		if (tx_over(s))
 			continue;
+		if (no_credits(s)) {
+			leave(c);
+			give(c);
+			return tx_rest(c, io);
+		}
 		if (!waits(c)) {
 			err = EAGAIN;
 			break;
@@ -597,6 +595,8 @@ static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 	struct call c;
 	ssize_t n;
 
+	if (s->burst && iw_burst_tx(s, fd, io, flags))
+		return (ssize_t)io->one.iov_len;
 	if (iw_unlikely(flags & MSG_OOB))	/* no urgent mark on this path yet */
 		return iw_fail(EOPNOTSUPP);
 	if (!call_init(&c, s, fd, io, flags))
@@ -730,7 +730,7 @@ static ssize_t rx_end(struct call *c, int err)
 	bool left = forgotten(c->s) || told(c);		/* the peer may wait for it; the carrier says what TCP would say to who waits */
 
 	if (c->done)
-		c->s->map_run = 0;
+		iw_burst_end(c->s);
 	leave(c);
 	if (iw_unlikely(left))
 		give(c);
@@ -825,7 +825,7 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 		return iw_path(s)->bits(s, fd, events);
 	take_all(s);
 	iw_map_flush(s);
-	if (ends(s)) {
+	if (ends(s) || iw_end_gathered(&s->view)) {
 		leave(&c);
 		give(&c);
 		if (!atomic_load(&s->mapped))
@@ -847,7 +847,7 @@ static short mapped_step(struct iw_stream *s, int fd)
 		return 0;
 	take_all(s);
 	iw_map_flush(s);
-	over = ends(s);
+	over = ends(s) || iw_end_gathered(&s->view);
 	news(s, &what);
 	iw_map_unlock(s, &c.st);
 	if (!over)
@@ -885,7 +885,7 @@ static long mapped_inq(struct iw_stream *s, int fd)
 		;
 	iw_map_flush(s);
 	n = (long)iw_end_unread(&s->view);
-	over = ends(s);
+	over = ends(s) || iw_end_gathered(&s->view);
 	leave(&c);
 	if (over)
 		give(&c);
@@ -897,6 +897,7 @@ static int mapped_outq(struct iw_stream *s, int fd, bool unsent)
 {
 	struct call c = { .s = s, .fd = fd };
 	size_t len;
+	bool left;
 	int n = 0;
 
 	if (!enter(&c))
@@ -905,7 +906,10 @@ static int mapped_outq(struct iw_stream *s, int fd, bool unsent)
 	iw_end_out(&s->view, &len);
 	IW_SYS(ioctl, atomic_load(&s->mapped), unsent ? SIOCOUTQNSD : SIOCOUTQ, &n);
 	n = (int)iw_end_unacked(&s->view, len + (size_t)n);
+	left = iw_end_gathered(&s->view);
 	leave(&c);
+	if (left)
+		give(&c);
 	return n;
 }
 
@@ -918,6 +922,20 @@ static int mapped_shutdown(struct iw_stream *s, int fd, int how)
 		return iw_path(s)->shutdown(s, fd, how);
 	iw_orphan_shutdown(s, how);
 	return 0;
+}
+
+bool iw_mapped_flush(struct iw_stream *s, int fd)
+{
+	struct call c = { .s = s, .fd = fd };
+	bool left;
+
+	if (!enter(&c))
+		return false;
+	while (iw_map_flush_data(s, false) && iw_end_gathered(&s->view) && fill(s))
+		;
+	left = pending(s) || iw_end_gathered(&s->view);
+	leave(&c);
+	return !left;
 }
 
 void iw_mapped_end(struct iw_stream *s)

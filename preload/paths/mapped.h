@@ -10,6 +10,8 @@
 extern const struct iw_path_ops iw_mapped;
 /* Before the first call: what is known of it. */
 void iw_mapped_begin(struct iw_stream *s);
+/* A step that sends what is gathered. false: not all of it went, or it is mapped no more. */
+bool iw_mapped_flush(struct iw_stream *s, int fd);
 /* After the last one, locked: what the TCP socket has for it is unread there. */
 void iw_mapped_end(struct iw_stream *s);
 

@@ -36,6 +36,7 @@ static const struct {
 	{ IW_CTL_GETSOCKOPT, "GETSOCKOPT", sizeof(struct iw_ctl_opt), 1, 0 },
 	{ IW_CTL_SETSOCKOPT, "SETSOCKOPT", sizeof(struct iw_ctl_opt), 1, 0 },
 	{ IW_CTL_SYNC, "SYNC", sizeof(struct iw_ctl_hdr), 1, 0 },
+	{ IW_CTL_BELL, "BELL", sizeof(struct iw_ctl_id), 1, 0 },
 	{ IW_CTL_HELLO_ACK, "HELLO_ACK", sizeof(struct iw_ctl_hello_ack), 0, 2 },
 	{ IW_CTL_ACK, "ACK", sizeof(struct iw_ctl_ack), 0, 0 },
 	{ IW_CTL_STREAM, "STREAM", sizeof(struct iw_ctl_stream), 0, 2 },

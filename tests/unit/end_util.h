@@ -192,7 +192,7 @@ static inline void priv_new(struct priv *v, const struct priv_param *pp, const s
 	v->p.rq = malloc(iw_rs_rq_len(p));
 	v->p.rd = malloc(p->rd_len);
 	v->p.rx_ring = malloc(p->rx_len);
-	v->tx_ring = malloc(p->tx_len);
+	v->p.tx = v->tx_ring = malloc(p->tx_len);
 	*v->p.f = (struct iw_remote){ .magic = IW_REMOTE_MAGIC, .version = IW_REMOTE_VERSION, .running = 1, .p = *p };
 	v->p.s->magic = IW_SOFT_MAGIC;
 	v->p.s->version = IW_SOFT_VERSION;

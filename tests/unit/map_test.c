@@ -266,6 +266,76 @@ static void test_every_word(void **state)
 	pair_free(m);
 }
 
+/* ---- what is gathered ---- */
+
+static size_t gather(struct side *s, size_t n)
+{
+	uint8_t buf[2048];
+
+	for (size_t i = 0; i < n; i++)
+		buf[i] = octet(s, s->produced + i);
+	if (!iw_end_gather(&s->e, buf, n))
+		return 0;
+	s->produced += n;
+	return n;
+}
+
+/* It goes before what follows, and if the map is taken meanwhile it is what the agent sends first: once with what the owner had framed, too. */
+static void test_gathered(void **state)
+{
+	for (uint64_t i = 0; i < runs; i++) {
+		struct pair *m = pair_new(first_seed + i, NULL);
+		struct side *s = &m->s[0];
+		const struct iw_rs *rs;
+		uint64_t sent, read;
+		int n = (int)below(m, 200);
+
+		finish_writing(m);
+		if (!iw_map_ready(&s->v.p)) {
+			pair_free(m);
+			continue;
+		}
+		take(s);
+		rs = &s->e.f->rs;
+		atomic_store(&s->v.map->owner, IW_MAP_LIBRARY);
+		m->s[0].limit = m->s[1].limit = UINT64_MAX / 2;
+		while (n--) {
+			size_t before = iw_end_gathered(&s->e), len = 1 + below(m, 2048);
+
+			check(m, gather(s, len) ? iw_end_gathered(&s->e) == before + len : before + len > IW_MAP_GATHER || before + len > rs->p.tx_len - (rs->tx_pos - rs->tx_freed));
+			if (below(m, 8))
+				continue;
+			check(m, iw_end_own(&s->e) && iw_map_owner(s->v.map) == IW_MAP_LIBRARY);
+			do_write(s, 1 + below(m, 5000));
+			act(s->peer);
+			act(s);
+		}
+		sent = s->v.map->tcp_sent + iw_map_sent(&(struct iw_map_priv){ .s = s->e.s });
+		read = s->v.map->tcp_read + iw_map_read(&(struct iw_map_priv){ .s = s->e.s });
+		check(m, !(below(m, 2) ? iw_map_recover(s->v.map, &s->v.p, sent, read) : iw_map_import(s->v.map, &s->v.p)));
+		s->mapped = false;
+		finish_writing(m);
+		pair_free(m);
+	}
+}
+
+/* Wherever its end is said to be. */
+static void test_gathered_anything(void **state)
+{
+	for (uint64_t i = 0; i < 10 * runs; i++) {
+		struct side *s;
+		struct pair *m = under_way(first_seed + i, &s);
+		uint64_t pos = s->e.f->rs.tx_pos, end = below(m, 2) ? pos + below(m, 1 << 18) : (uint64_t)m->rng;
+		uint64_t room = s->e.f->rs.p.tx_len - (pos - s->e.f->rs.tx_freed), n = (end & UINT64_MAX >> 2) - pos;
+		bool none = (end & UINT64_MAX >> 2) <= pos;
+
+		atomic_store(&s->v.map->owner, end << 2 | IW_MAP_BURST);
+		check(m, !iw_map_import(s->v.map, &s->v.p) == (none || (n <= room && n <= IW_MAP_GATHER)));
+		s->mapped = false;
+		pair_free(m);
+	}
+}
+
 /* ---- what is ready, and what it takes ---- */
 
 static void test_ready(void **state)
@@ -360,6 +430,8 @@ int main(void)
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_every_word),
+		cmocka_unit_test(test_gathered),
+		cmocka_unit_test(test_gathered_anything),
 	};
 	const char *seed = getenv("IW_SEED"), *n = getenv("IW_RUNS");
 

@@ -47,7 +47,13 @@ void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
 	((struct iw_ctl_hdr *)msg)->type = (uint16_t)type;
 }
 
-void iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd) { }
+bool iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd) { return true; }
+_Atomic uint64_t iw_bursts;
+void iw_bursts_send(const struct iw_stream *but) { }
+bool iw_burst_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags) { return false; }
+void iw_burst_count(struct iw_stream *s) { }
+void iw_burst_end(struct iw_stream *s) { }
+void iw_burst_lost(struct iw_stream *s) { }
 void iw_files_look(struct iw_files *v, const int *fds, unsigned int n) { }
 bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n) { return true; }
 uint32_t iw_stream_word(const struct iw_stream *s) { return 0; }

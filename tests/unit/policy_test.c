@@ -157,7 +157,7 @@ static void programs(void **state)
 static void refused(void **state)
 {
 	static const struct { const char *text, *says; } t[] = {
-		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after' or 'upgrade_wait'" },
+		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_wait' or 'burst'" },
 		{ "# ok\niwarp both * *\niwarp", "f.conf:3: missing: 'connect', 'listen' or 'both'" },
 		{ "iwarp both", "f.conf:1: missing: a program" },
 		{ "iwarp both *", "f.conf:1: missing: an address" },
@@ -200,6 +200,10 @@ static void refused(void **state)
 		{ "upgrade_wait 10001", "f.conf:1: bad upgrade_wait" },
 		{ "upgrade_wait 1s", "f.conf:1: bad upgrade_wait" },
 		{ "upgrade_wait -1", "f.conf:1: bad upgrade_wait" },
+		{ "burst", "f.conf:1: bad burst; accepted are yes and no" },
+		{ "burst on", "f.conf:1: bad burst" },
+		{ "burst no no", "f.conf:1: bad burst" },
+		{ "iwarp both * * burst no", "f.conf:1: too many fields" },
 		{ "iwarp both * * upgrade_after", "f.conf:1: bad upgrade_after" },
 		{ "iwarp both * * after 0", "f.conf:1: too many fields" },
 		{ "tcp both * * upgrade_after 0", "f.conf:1: a tcp rule upgrades nothing" },
@@ -260,6 +264,10 @@ static void upgrade(void **state)
 		is_upgrade(&p.upgrade, t[i].calls, t[i].octets, t[i].wait);
 		assert_int_equal(p.n, 0);
 	}
+	assert_int_equal(parse("iwarp both * *"), 0);
+	assert_true(p.burst);
+	assert_int_equal(parse("burst no # none\niwarp both * *"), 0);
+	assert_false(p.burst);
 	assert_int_equal(parse("iwarp both * *\niwarp both a *:1 upgrade_after 0\niwarp both * * upgrade_wait 3 upgrade_after 9 calls 1K\n"
 			       "iwarp both * * upgrade_wait 0\nupgrade_after 2K\ntcp both * *\nupgrade_wait 50"), 0);
 	assert_int_equal(p.n, 5);
@@ -292,7 +300,7 @@ static void least(void **state)
 /* Whatever comes in, the parser ends and what it accepted stays within bounds. */
 static void noise(void **state)
 {
-	static const char set[] = "iwarptcp both connect listen upgrade_after upgrade_wait 1K calls *?/:[]-,0123456789abcdef.#\n\n\t  ";
+	static const char set[] = "iwarptcp both connect listen upgrade_after upgrade_wait burst no 1K calls *?/:[]-,0123456789abcdef.#\n\n\t  ";
 	const char *given = getenv("IW_SEED");
 	unsigned int seed = given ? (unsigned int)strtoul(given, NULL, 0) : (unsigned int)time(NULL);
 	char text[400];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A close-on-exec connection ends when the process executes something else. */
+/* A close-on-exec connection ends when the process executes something else, which goes on until the other end has seen that. */
 #include "../sock.h"
 
 static void server(int fd)
@@ -14,7 +14,8 @@ static void client(int fd)
 {
 	send_str(fd, "x");
 	ok(fcntl(fd, F_SETFD, FD_CLOEXEC));
-	execl("/bin/true", "true", (char *)NULL);
+	ok(dup2(T_CHAN, 0));
+	execl("/bin/cat", "cat", (char *)NULL);
 	must(0);
 }
 
