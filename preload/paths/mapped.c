@@ -33,6 +33,7 @@
 #define MOST	(256u << 10)	/* framed at a time, about */
 #define LAST	4096u		/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to the caller */
 #define LARGE	16384u
+#define PIECE	32768u	/* of memory that is good or bad */
 #define SMALL	2048u
 #define RUN	256u		/* small sends that are a burst, if they take less than so long each */
 #define RUN_NS	20000
@@ -172,13 +173,13 @@ static void give(struct call *c)
 	iw_map_give(c->fd, c->s);
 }
 
-/* How many octets there are, from skip on, of memory that is good, and at most max. */
+/* How many octets there are, from done on, of memory that is good, and at most max. Of a piece with a bad part there are none, as of a segment of TCP's. */
 static size_t good(const struct call *c, size_t max, bool write)
 {
-	size_t skip = c->done, sum = 0;
+	size_t skip = c->done, sum = 0, whole = 0;
 
 	for (size_t i = 0; i < c->n && sum < max; i++) {
-		size_t k = c->v[i].iov_len;
+		size_t k = c->v[i].iov_len, n;
 		char *p = c->v[i].iov_base;
 
 		if (skip >= k) {
@@ -190,9 +191,14 @@ static size_t good(const struct call *c, size_t max, bool write)
 		skip = 0;
 		if (k > max - sum)
 			k = max - sum;
-		if (write ? !iw_user_fillable(p, k) : !iw_user_readable(p, k))
-			break;
-		sum += k;
+		for (; k; k -= n, p += n) {
+			n = k < whole + PIECE - sum ? k : whole + PIECE - sum;
+			if (write ? !iw_user_fillable(p, n) : !iw_user_readable(p, n))
+				return whole;
+			sum += n;
+			if (sum == whole + PIECE)
+				whole = sum;
+		}
 	}
 	return sum;
 }
