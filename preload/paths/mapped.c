@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -48,8 +49,10 @@ struct call {
 	uint32_t epoch;
 	bool waits, looked;	/* looked: whether it waits is known */
 	bool sends;		/* it sleeps until TCP takes something */
+	bool breaks;		/* a handler that comes ends its sleep */
 	bool inside;		/* it sleeps for the stream, or did: counted until it ends */
 	int watch;		/* see kick.h, or -1 */
+	int signals;		/* a signalfd, or -1 */
 	struct iw_deadline d;	/* once inside */
 	struct iw_step st;
 };
@@ -72,7 +75,7 @@ static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io 
 	c->len = iw_io_len(io);
 	c->done = 0;
 	c->looked = c->inside = false;
-	c->watch = -1;
+	c->watch = c->signals = -1;
 	return true;
 }
 
@@ -297,9 +300,11 @@ static void timeout_of(int fd, int option, struct iw_deadline *d)
 		iw_deadline_ns(d, tv.tv_sec * 1000000000LL + tv.tv_usec * 1000);
 }
 
-static int interrupted(const struct iw_deadline *d)
+static void signals_done(struct call *c)
 {
-	return d->end >= 0 || (atomic_load(&iw_handlers) & IW_HANDLERS_INTERRUPT) ? EINTR : 0;
+	if (c->signals >= 0)
+		IW_SYS(close, c->signals);
+	c->signals = -1;
 }
 
 /* The end of a call that slept. Not locked. */
@@ -308,6 +313,7 @@ static void outside(struct call *c)
 	if (c->watch >= 0)
 		iw_kick_done(c->watch);
 	c->watch = -1;
+	signals_done(c);
 	if (c->inside)
 		iw_map_outside(c->s);
 	c->inside = false;
@@ -326,24 +332,56 @@ static void cancelled(void *call)
 }
 
 /*
+ * Which handlers end the sleep: all, if octets were moved or there is a time-out, as in TCP; else those without SA_RESTART. Where there are both,
+ * those that do not end it are kept out, and let in when the signalfd tells of them. Returns what is kept out.
+ */
+static uint64_t interrupts(struct call *c)
+{
+	uint64_t in = c->st.blocked ? ~c->st.sigs : 0, go_on = atomic_load(&iw_handlers_restart) & in;
+
+	c->breaks = c->done || c->d.end >= 0 || (atomic_load(&iw_handlers_interrupt) & in);
+	if (c->breaks && go_on && !c->done && c->d.end < 0)
+		c->signals = (int)IW_SYS(signalfd4, -1, &go_on, 8, SFD_CLOEXEC | SFD_NONBLOCK);
+	return c->signals >= 0 ? go_on : 0;
+}
+
+/* The first one decides, as the kernel has it. */
+static int let_in(struct call *c)
+{
+	uint64_t come = 0;
+
+	signals_done(c);
+	IW_SYS(rt_sigpending, &come, 8);
+	come &= ~c->st.sigs;
+	iw_sig_restore(c->st.sigs);
+	iw_sig_block();
+	return come & -come & atomic_load(&iw_handlers_interrupt) ? EINTR : 0;
+}
+
+/*
  * Until TCP takes something (POLLOUT), has something (POLLIN), or somebody kicks. Not locked, but as in the lock where handlers may come:
  * they do so in here only, so that none of them changes anything behind the last look.
  */
 static int sleep_poll(struct call *c, int tcp, short events)
 {
-	struct pollfd p[2] = { { .fd = tcp, .events = events }, { .fd = c->watch, .events = POLLIN } };
+	uint64_t mask = interrupts(c) | c->st.sigs;
+	struct pollfd p[3] = { { .fd = tcp, .events = events }, { .fd = c->watch, .events = POLLIN }, { .fd = c->signals, .events = POLLIN } };
 	struct timespec t;
 	sigset_t sigs;
 	int saved = errno, r;
 
 	sigemptyset(&sigs);
-	memcpy(&sigs, &c->st.sigs, sizeof(c->st.sigs));
+	memcpy(&sigs, &mask, sizeof(mask));
 	pthread_cleanup_push(cancelled, c);
-	r = iw_real.ppoll(p, 2, iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
+	r = iw_real.ppoll(p, 3, iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
 	pthread_cleanup_pop(0);
-	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR ? interrupted(&c->d) : 0;
+	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR && c->breaks ? EINTR : 0;
 	if (p[1].revents > 0)
 		iw_kick_seen(c->watch);
+	if (p[2].revents > 0)
+		r = let_in(c);
+	else
+		signals_done(c);
 	errno = saved;
 	return r;
 }

@@ -29,6 +29,7 @@
 /* ---- the core, as far as the path needs it ---- */
 
 _Atomic uint32_t iw_fdtab[IW_FD_MAX], iw_handlers;
+_Atomic uint64_t iw_handlers_restart, iw_handlers_interrupt;
 _Atomic int iw_fd_high_app = -1;
 struct iw_lock iw_tab_lock;
 struct iw_real iw_real;
