@@ -28,6 +28,7 @@
 #include "preload/paths/mapped.h"
 #include "preload/ready.h"
 #include "preload/real.h"
+#include "preload/sleeps.h"
 #include "preload/sys.h"
 #include "preload/user.h"
 
@@ -54,6 +55,7 @@ struct call {
 	int watch;		/* see kick.h, or -1 */
 	int signals;		/* a signalfd, or -1 */
 	struct iw_deadline d;	/* once inside */
+	struct iw_slept slept;
 	struct iw_step st;
 };
 
@@ -76,6 +78,8 @@ static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io 
 	c->done = 0;
 	c->looked = c->inside = false;
 	c->watch = c->signals = -1;
+	c->sends = false;
+	c->slept.z = NULL;
 	return true;
 }
 
@@ -300,16 +304,41 @@ static void timeout_of(int fd, int option, struct iw_deadline *d)
 		iw_deadline_ns(d, tv.tv_sec * 1000000000LL + tv.tv_usec * 1000);
 }
 
+/* What a handler that jumps is to undo. */
+static void undo(struct call *c)
+{
+	struct iw_sleep *z = c->slept.z;
+
+	if (!z)
+		return;
+	z->watch = c->watch;
+	z->signals = c->signals;
+	z->sends = c->sends;
+}
+
+/* It was. */
+static void undone(struct call *c)
+{
+	c->watch = c->signals = -1;
+	c->sends = c->inside = false;
+	c->slept.z = NULL;
+}
+
 static void signals_done(struct call *c)
 {
-	if (c->signals >= 0)
-		IW_SYS(close, c->signals);
+	int fd = c->signals;
+
 	c->signals = -1;
+	undo(c);
+	if (fd >= 0)
+		IW_SYS(close, fd);
 }
 
 /* The end of a call that slept. Not locked. */
 static void outside(struct call *c)
 {
+	if (!iw_sleep_end(&c->slept))
+		undone(c);
 	if (c->watch >= 0)
 		iw_kick_done(c->watch);
 	c->watch = -1;
@@ -325,6 +354,8 @@ static void cancelled(void *call)
 
 	if (c->st.blocked)
 		iw_sig_restore(c->st.sigs);
+	if (!iw_sleep_end(&c->slept))
+		undone(c);
 	atomic_fetch_sub(&c->s->map_senders, c->sends);
 	if (c->sends)
 		give(c);
@@ -370,15 +401,18 @@ static int sleep_poll(struct call *c, int tcp, short events)
 	sigset_t sigs;
 	int saved = errno, r;
 
+	undo(c);
 	sigemptyset(&sigs);
 	memcpy(&sigs, &mask, sizeof(mask));
 	pthread_cleanup_push(cancelled, c);
 	r = iw_real.ppoll(p, 3, iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
 	pthread_cleanup_pop(0);
 	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR && c->breaks ? EINTR : 0;
-	if (p[1].revents > 0)
+	if (!iw_sleeps_still(&c->slept))
+		undone(c);
+	else if (p[1].revents > 0)
 		iw_kick_seen(c->watch);
-	if (p[2].revents > 0)
+	if (p[2].revents > 0 && c->signals >= 0)
 		r = let_in(c);
 	else
 		signals_done(c);
@@ -408,6 +442,7 @@ static bool may_sleep(struct call *c, int option)
 		timeout_of(c->fd, option, &c->d);
 		iw_map_inside(c->s);
 		c->inside = true;
+		iw_sleep_begin(&c->slept, c->fd, -1, &c->s, 1);
 	}
 	if (c->watch < 0 && iw_kick_may())
 		c->watch = iw_kick_watch_kept();
@@ -446,6 +481,8 @@ static int wait_for(struct call *c, unsigned int what, int option)
 	err = sleep_poll(c, tcp, (short)((what & IW_END_OUT ? POLLOUT : 0) | (what & IW_END_IN ? POLLIN : 0)));
 	resume_step(c);
 	atomic_fetch_sub(&s->map_senders, c->sends);
+	c->sends = false;
+	undo(c);
 	return err;
 }
 

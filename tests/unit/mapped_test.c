@@ -19,6 +19,7 @@
 #include "preload/user.c"
 #include "preload/lock.c"
 #include "preload/paths/mapped.c"
+#include "preload/sleeps.c"
 #define ours map_ours
 #define take map_take
 #include "preload/map.c"
