@@ -74,7 +74,7 @@ static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io 
 	c->flags = flags;
 	c->v = io->vec ? io->v : &io->one;
 	c->n = io->vec ? io->n : 1;
-	c->len = iw_io_len(io);
+	c->len = iw_io_len(io) < IW_RW_MOST ? iw_io_len(io) : IW_RW_MOST;
 	c->done = 0;
 	c->looked = c->inside = false;
 	c->watch = c->signals = -1;
