@@ -40,7 +40,7 @@ enum iw_candidate_wait {
 #define IW_CAND_OPTION	16u	/* the program uses what only TCP has and nobody can ask for */
 #define IW_CAND_LOST	32u	/* an epoll set has it under a number that was closed */
 #define IW_CAND_STAYS	64u	/* a program that is being started will have it (exec.c) */
-#define IW_CAND_STDIO	128u	/* stdio has it: octets move inside libc */
+#define IW_CAND_UNSEEN	128u	/* octets move inside libc, since stdio has it, or by the program's own system calls */
 
 #define IW_CAND_TRIES	8	/* doublings of the time until it is tried again */
 

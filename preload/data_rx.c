@@ -12,6 +12,7 @@
 #include "paths/burst.h"
 #include "real.h"
 #include "stream.h"
+#include "sys.h"
 #include "tcpstate.h"
 #include "turn.h"
 #include "user.h"
@@ -22,10 +23,19 @@ void __chk_fail(void) __attribute__((noreturn));
 #define ODD_FLAGS	(MSG_TRUNC | MSG_OOB | MSG_ERRQUEUE)
 #define SCRATCH		16384u
 
-static IW_APART ssize_t rx_result(struct iw_stream *s, int fd, ssize_t n, const struct iw_io *io)
+/* Of a recv of nothing TCP does not say why its wait was over. */
+static bool waited_for_none(int fd, const struct iw_io *io, int flags)
+{
+	return (errno == EAGAIN || errno == EINTR) && io->form == IW_IO_SOCK && !iw_io_len(io) && !(flags & MSG_DONTWAIT) &&
+	       !(IW_SYS(fcntl, fd, F_GETFL, 0) & O_NONBLOCK);
+}
+
+static IW_APART ssize_t rx_result(struct iw_stream *s, int fd, ssize_t n, const struct iw_io *io, int flags)
 {
 	if (n == 0)
 		return iw_io_len(io) ? iw_rx_edge(s, fd, 0) : 0;
+	if (n < 0 && waited_for_none(fd, io, flags))
+		return 0;
 	return n < 0 && errno == ECONNRESET ? iw_rx_edge(s, fd, -1) : n;
 }
 
@@ -39,7 +49,7 @@ static ssize_t rx_count(struct iw_stream *s, int fd, const struct iw_io *whole, 
 	char c;
 
 	iw_io_buf(&io, &c, len ? 1 : 0, IW_IO_SOCK);
-	n = rx_result(s, fd, iw_path(s)->rx(s, fd, &io, flags & ~MSG_WAITALL), whole);
+	n = rx_result(s, fd, iw_path(s)->rx(s, fd, &io, flags & ~MSG_WAITALL), whole, flags);
 	if (n <= 0)
 		return n;
 	inq = iw_path(s)->inq(s, fd);
@@ -66,7 +76,7 @@ static ssize_t rx_discard(struct iw_stream *s, int fd, const struct iw_io *whole
 			errno = err;
 			break;
 		}
-		n = rx_result(s, fd, n, whole);
+		n = rx_result(s, fd, n, whole, flags);
 		if (n <= 0)
 			return n;
 		done += (size_t)n;
@@ -93,7 +103,7 @@ static inline ssize_t stream_rx(struct iw_stream *s, int fd, struct iw_io *io, i
 	if (iw_unlikely(flags & ODD_FLAGS))
 		return rx_odd(s, fd, io, flags);
 	n = iw_path(s)->rx(s, fd, io, flags);
-	return iw_likely(n > 0) ? n : rx_result(s, fd, n, io);
+	return iw_likely(n > 0) ? n : rx_result(s, fd, n, io, flags);
 }
 
 /* With these the memory is looked at before the kernel does. */
@@ -129,6 +139,8 @@ static IW_APART ssize_t rx_buf(struct iw_stream *s, int fd, void *buf, size_t le
 {
 	struct iw_io io;
 
+	if (iw_unlikely(len > IW_RW_MOST))
+		len = IW_RW_MOST;
 	if (WANTS_MEMORY(flags) && iw_buf_check(buf, len))
 		return iw_fail(EFAULT);
 	iw_io_buf(&io, buf, len, IW_IO_SOCK);

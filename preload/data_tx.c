@@ -53,6 +53,8 @@ static IW_APART ssize_t tx_buf(struct iw_stream *s, int fd, const void *buf, siz
 {
 	struct iw_io io;
 
+	if (iw_unlikely(len > IW_RW_MOST))
+		len = IW_RW_MOST;
 	if (iw_unlikely(flags & (MSG_OOB | MSG_FASTOPEN)) && iw_buf_check(buf, len))
 		return iw_fail(EFAULT);
 	iw_io_buf(&io, buf, len, IW_IO_SOCK);

@@ -124,7 +124,7 @@ static void by_libc(int fd)
 
 	iw_init();
 	if (iw_turn(&t, fd, IW_TURN_ASK)) {
-		iw_candidate_flag(iw_candidate_at(iw_turn_holder(&t)), IW_CAND_STDIO);
+		iw_candidate_flag(iw_candidate_at(iw_turn_holder(&t)), IW_CAND_UNSEEN);
 		if (t.s)
 			iw_map_give(fd, t.s);
 		iw_turn_end();

@@ -8,10 +8,9 @@
 
 #pragma GCC visibility push(hidden)
 
-#define IW_HANDLERS_ANY		1u	/* there is one, or was */
-#define IW_HANDLERS_INTERRUPT	2u	/* the same, without SA_RESTART */
-
-extern _Atomic uint32_t iw_handlers;
+extern _Atomic uint32_t iw_handlers;		/* there is one, or was */
+/* Signals, n by bit n - 1, whose handler has SA_RESTART; and whose handler has not. */
+extern _Atomic uint64_t iw_handlers_restart, iw_handlers_interrupt;
 
 #pragma GCC visibility pop
 #endif

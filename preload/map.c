@@ -362,7 +362,7 @@ static bool may(int fd, struct iw_stream *s)
 	struct iw_page_end *me = iw_stream_end(s);
 	struct iw_files files;
 
-	if (atomic_load(&s->polled) || atomic_load(&s->map_stale) || atomic_load(&s->refs) != 1 || !iw_stream_alone(s, &fd, 1) || (atomic_load(&iw_candidate_at(s->holder)->flags) & IW_CAND_STDIO))
+	if (atomic_load(&s->polled) || atomic_load(&s->map_stale) || atomic_load(&s->refs) != 1 || !iw_stream_alone(s, &fd, 1) || (atomic_load(&iw_candidate_at(s->holder)->flags) & IW_CAND_UNSEEN))
 		return false;
 	if (atomic_load(&me->shut) || atomic_load(&me->close_state) != IW_CLOSE_OPEN || !iw_quiet(fd, NULL))
 		return false;

@@ -17,6 +17,7 @@
 #include "ready.h"
 #include "real.h"
 #include "reg.h"
+#include "sleeps.h"
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
@@ -35,6 +36,7 @@ struct call {
 	struct iw_deadline d;
 	const sigset_t *mask;
 	bool with_mask;
+	struct iw_slept slept;
 };
 
 static int wait_once(const struct call *c, struct pollfd *p, nfds_t n)
@@ -46,6 +48,13 @@ static int wait_once(const struct call *c, struct pollfd *p, nfds_t n)
 	if (!t || (t->tv_nsec % 1000000))
 		return iw_real.ppoll(p, n, t, NULL);
 	return iw_real.poll(p, n, (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000));
+}
+
+/* It was kicked. */
+static void seen(const struct call *c, const struct pollfd *kicked)
+{
+	if (iw_sleeps_still(&c->slept))
+		iw_kick_seen(kicked->fd);
 }
 
 static int look_once(const struct call *c)
@@ -201,6 +210,18 @@ static void polled(const struct call *c, struct iw_stream **v)
 			iw_ready_polled(v[i]);
 }
 
+/* What a handler that jumps is to undo. */
+static void sleep_begin(struct call *c, int watch, struct iw_stream **v)
+{
+	struct iw_stream *s[IW_SLEEP_STREAMS + 1];
+	uint32_t n = 0;
+
+	for (nfds_t i = 0; i < c->n && n <= IW_SLEEP_STREAMS; i++)
+		if (v[i])
+			s[n++] = v[i];
+	iw_sleep_begin(&c->slept, -1, watch, s, n);
+}
+
 /* What to ask the kernel for. Number of those that it need not be asked for. */
 static int put_mapped(const struct call *c, struct pollfd *v)
 {
@@ -239,7 +260,7 @@ static int wait_mapped(const struct call *c, struct pollfd *v)
 		v[i].fd = c->p[i].fd;
 	}
 	if (rc > 0 && v[c->n].revents)
-		iw_kick_seen(v[c->n].fd);
+		seen(c, &v[c->n]);
 	if (rc < 0 && (!found || errno != EINTR))
 		return rc;
 	return found || rc || closed ? WOKEN : 0;
@@ -315,7 +336,7 @@ static int wait_edges(const struct call *c, struct pollfd *v)
 		if (rc <= 0)
 			return rc;
 		if (v[c->n].revents) {
-			iw_kick_seen(v[c->n].fd);
+			seen(c, &v[c->n]);
 			return WOKEN;
 		}
 		for (nfds_t i = 0; i < c->n; i++) {
@@ -341,7 +362,7 @@ static int wait_woken(const struct call *c, struct pollfd *v)
 	for (nfds_t i = 0; i < c->n; i++)
 		c->p[i].revents = v[i].revents;
 	if (v[c->n].revents)
-		iw_kick_seen(v[c->n].fd);
+		seen(c, &v[c->n]);
 	return v[c->n].revents && rc == 1 ? WOKEN : rc - !!v[c->n].revents;
 }
 
@@ -353,6 +374,7 @@ static __attribute__((noinline)) int wait_copy(const struct call *c, bool kicked
 		struct pollfd v[COPY_MAX + 1];
 	} some;
 	struct iw_stream **s = some.s;
+	struct call now = *c;
 	struct pollfd *v = some.v;
 	size_t size = c->n * sizeof(*s) + (c->n + 1) * sizeof(*v);
 	int rc, err, watch;
@@ -368,11 +390,13 @@ static __attribute__((noinline)) int wait_copy(const struct call *c, bool kicked
 	memcpy(v, c->p, c->n * sizeof(*v));
 	watch = kicked && iw_kick_may() ? iw_kick_watch() : -1;
 	v[c->n] = (struct pollfd){ .fd = watch, .events = POLLIN };
-	if (watch >= 0)
-		polls(c, s);
-	rc = wait(c, v);
-	err = errno;
 	if (watch >= 0) {
+		polls(c, s);
+		sleep_begin(&now, watch, s);
+	}
+	rc = wait(&now, v);
+	err = errno;
+	if (watch >= 0 && iw_sleep_end(&now.slept)) {
 		polled(c, s);
 		iw_kick_done(watch);
 	}

@@ -17,6 +17,7 @@
 
 #include "fdtab.h"
 #include "quiet.h"
+#include "sleeps.h"
 #include "sys.h"
 
 #ifndef IW_QUIET_STEP	/* tests wait here, each for as long as it likes */
@@ -73,6 +74,7 @@ static void slot_release(void *p)
 	struct iw_slot *s = p;
 	uint64_t o = atomic_load(&owners[s - slots]);
 
+	iw_sleeps_left();
 	iw_slot = &nobody;
 	atomic_signal_fence(memory_order_seq_cst);
 	slot_clear(s);

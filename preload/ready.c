@@ -21,7 +21,8 @@
 
 #define SETS	256u	/* sets of the same remainder are kicked together */
 #define FLAGS	(EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP)
-#define INS	(POLLIN | POLLRDNORM | POLLRDHUP | POLLPRI)
+#define DATA	(POLLIN | POLLRDNORM | POLLRDBAND | POLLPRI)	/* what TCP says when some come */
+#define INS	(DATA | POLLRDHUP)
 #define OUTS	(POLLOUT | POLLWRNORM)
 #define ENDS	(POLLERR | POLLHUP)
 
@@ -92,7 +93,7 @@ static short bits_of(struct iw_reg *r)
 /* Has something come since it was reported last? Data that an entry does not wait for are nothing to it. */
 static bool edge_in(struct iw_reg *r, short bits)
 {
-	return (r->events & INS) || (bits & ENDS);
+	return (r->events & DATA) || (bits & (ENDS | POLLRDHUP));
 }
 
 static bool edge_out(struct iw_reg *r)

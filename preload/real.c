@@ -120,6 +120,12 @@ static void raw_exit(int status)
 		IW_SYS(exit_group, status);
 }
 
+/* Nobody goes on where he cannot go on. */
+static void raw_jump(void *env, int v)
+{
+	raw_exit(127);
+}
+
 #define X(ret, name, params, args, raw) \
 	static ret raw_call_##name params { return (ret)iw_ret(raw); }
 IW_REALS(X)
@@ -141,6 +147,10 @@ struct iw_real iw_real = {
 	.vdprintf = raw_vdprintf,
 	.__vdprintf_chk = raw_vdprintf_chk,
 	._exit = raw_exit,
+	.longjmp = raw_jump,
+	._longjmp = raw_jump,
+	.siglongjmp = raw_jump,
+	.__longjmp_chk = raw_jump,
 };
 
 static _Atomic int state;	/* 0 nothing yet, 1 somebody is at it, 2 done */
@@ -167,5 +177,9 @@ void iw_real_init(void)
 	IW_FIND(vdprintf);
 	IW_FIND(__vdprintf_chk);
 	IW_FIND(_exit);
+	IW_FIND(longjmp);
+	IW_FIND(_longjmp);
+	IW_FIND(siglongjmp);
+	IW_FIND(__longjmp_chk);
 	atomic_store_explicit(&state, 2, memory_order_release);
 }

@@ -108,6 +108,10 @@ struct iw_real {
 	int (*vdprintf)(int fd, const char *format, va_list ap);
 	int (*__vdprintf_chk)(int fd, int flag, const char *format, va_list ap);
 	void (*_exit)(int status);
+	void (*longjmp)(void *env, int v);
+	void (*_longjmp)(void *env, int v);
+	void (*siglongjmp)(void *env, int v);
+	void (*__longjmp_chk)(void *env, int v);
 };
 
 /* Hot: a table of pointers, never written after initialisation. */

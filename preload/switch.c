@@ -34,6 +34,7 @@
 
 #define NUMBERS		16u		/* fds of one file that are moved together */
 #define TOLD_TRIES	16	/* what arrives meanwhile spoils a look */
+#define UNSEEN	64u	/* octets: for a SYN, and calls that are under way */
 #define URGENT_TIMES	4u		/* that the daemon is asked for the socket, some ms each */
 
 /* The numbers of one file, and the word that all of them had. */
@@ -211,6 +212,15 @@ bool iw_switch_taken(int fd, uint64_t position)
 	return !info(fd, &i) || IW_SYS(ioctl, fd, SIOCINQ, &unread) < 0 || i.received >= position + (uint64_t)unread;
 }
 
+/* Much more was moved than by calls that were counted: others will follow that nobody sees, and who reads by them would wait in vain once it is mapped. */
+static bool unseen(int tcp, struct iw_candidate *c, const struct info *i)
+{
+	uint64_t counted = atomic_load(&c->octets);
+	int unread = 0;
+
+	return IW_SYS(ioctl, tcp, SIOCINQ, &unread) >= 0 && i->acked + i->received > (uint64_t)unread + counted + counted / 4 + UNSEEN;
+}
+
 static enum iw_switched judge_tcp(int tcp, struct iw_candidate *c, struct judged *j, enum iw_reason *why)
 {
 	short bits = iw_fd_bits(tcp, POLLPRI | POLLRDHUP);
@@ -226,6 +236,8 @@ static enum iw_switched judge_tcp(int tcp, struct iw_candidate *c, struct judged
 		return say(why, r, IW_SWITCH_NEVER);
 	if (!what_was_told(tcp, c, j))
 		return say(why, 0, IW_SWITCH_NOT_NOW);
+	if (unseen(tcp, c, &i))
+		iw_candidate_flag(c, IW_CAND_UNSEEN);
 	iw_flags_read(tcp, &j->flags);
 	j->ino = iw_fd_ino(tcp);
 	return IW_SWITCH_DONE;

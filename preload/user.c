@@ -99,9 +99,9 @@ int iw_msg_in(struct msghdr *m, const struct msghdr *user, bool sending)
 
 int iw_buf_check(const void *buf, size_t len)
 {
-	intptr_t a = (intptr_t)buf;
+	uintptr_t a = (uintptr_t)buf, end = a + len;
 
-	return a < 0 || (intptr_t)((uintptr_t)a + len) < 0 ? -EFAULT : 0;
+	return (intptr_t)a < 0 || (intptr_t)end < 0 || end < a ? -EFAULT : 0;
 }
 
 int iw_iov_check(const struct msghdr *m)

@@ -72,6 +72,8 @@ static inline int iw_room_in(socklen_t *room, const socklen_t *len)
 
 /* A message header and, for a sender, its address, as the kernel takes them before it looks at the vector. 0 or -errno. */
 int iw_msg_in(struct msghdr *m, const struct msghdr *user, bool sending);
+/* As many octets the kernel moves at once. A call of the socket cuts its length before it looks at the buffer, a call of any file afterwards. */
+#define IW_RW_MOST 0x7ffff000u
 /* A buffer, and the vector of such a header, as the kernel takes them before it asks the socket: is it an address at all? 0 or -errno. */
 int iw_buf_check(const void *buf, size_t len);
 int iw_iov_check(const struct msghdr *m);

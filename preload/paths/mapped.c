@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -29,6 +30,7 @@
 #include "preload/paths/mapped.h"
 #include "preload/ready.h"
 #include "preload/real.h"
+#include "preload/sleeps.h"
 #include "preload/sys.h"
 #include "preload/user.h"
 
@@ -38,6 +40,7 @@
 #define BATCH	32768u	/* received at a time, if there is as much */
 #define AROUND	512u	/* what frames some of a reader's octets */
 #define ENOUGH	(512u << 10)	/* on its way to a reader that does not read: so much TCP takes */
+#define PIECE	32768u	/* of memory that is good or bad */
 #define ENDED	(IW_END_DEAD | IW_END_DONE)
 
 /* A call of the application. */
@@ -49,9 +52,12 @@ struct call {
 	uint32_t epoch;
 	bool waits, looked;	/* looked: whether it waits is known */
 	bool sends;		/* it sleeps until TCP takes something */
+	bool breaks;		/* a handler that comes ends its sleep */
 	bool inside;		/* it sleeps for the stream, or did: counted until it ends */
 	int watch;		/* see kick.h, or -1 */
+	int signals;		/* a signalfd, or -1 */
 	struct iw_deadline d;	/* once inside */
+	struct iw_slept slept;
 	struct iw_step st;
 };
 
@@ -70,10 +76,12 @@ static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io 
 	c->flags = flags;
 	c->v = io->vec ? io->v : &io->one;
 	c->n = io->vec ? io->n : 1;
-	c->len = iw_io_len(io);
+	c->len = iw_io_len(io) < IW_RW_MOST ? iw_io_len(io) : IW_RW_MOST;
 	c->done = 0;
 	c->looked = c->inside = false;
-	c->watch = -1;
+	c->watch = c->signals = -1;
+	c->sends = false;
+	c->slept.z = NULL;
 	return true;
 }
 
@@ -176,13 +184,13 @@ static void give(struct call *c)
 	iw_map_give(c->fd, c->s);
 }
 
-/* How many octets there are, from skip on, of memory that is good, and at most max. */
+/* How many octets there are, from done on, of memory that is good, and at most max. Of a piece with a bad part there are none, as of a segment of TCP's. */
 static size_t good(const struct call *c, size_t max, bool write)
 {
-	size_t skip = c->done, sum = 0;
+	size_t skip = c->done, sum = 0, whole = 0;
 
 	for (size_t i = 0; i < c->n && sum < max; i++) {
-		size_t k = c->v[i].iov_len;
+		size_t k = c->v[i].iov_len, n;
 		char *p = c->v[i].iov_base;
 
 		if (skip >= k) {
@@ -194,9 +202,14 @@ static size_t good(const struct call *c, size_t max, bool write)
 		skip = 0;
 		if (k > max - sum)
 			k = max - sum;
-		if (write ? !iw_user_fillable(p, k) : !iw_user_readable(p, k))
-			break;
-		sum += k;
+		for (; k; k -= n, p += n) {
+			n = k < whole + PIECE - sum ? k : whole + PIECE - sum;
+			if (write ? !iw_user_fillable(p, n) : !iw_user_readable(p, n))
+				return whole;
+			sum += n;
+			if (sum == whole + PIECE)
+				whole = sum;
+		}
 	}
 	return sum;
 }
@@ -327,17 +340,45 @@ static void timeout_of(int fd, int option, struct iw_deadline *d)
 		iw_deadline_ns(d, tv.tv_sec * 1000000000LL + tv.tv_usec * 1000);
 }
 
-static int interrupted(const struct iw_deadline *d)
+/* What a handler that jumps is to undo. */
+static void undo(struct call *c)
 {
-	return d->end >= 0 || (atomic_load(&iw_handlers) & IW_HANDLERS_INTERRUPT) ? EINTR : 0;
+	struct iw_sleep *z = c->slept.z;
+
+	if (!z)
+		return;
+	z->watch = c->watch;
+	z->signals = c->signals;
+	z->sends = c->sends;
+}
+
+/* It was. */
+static void undone(struct call *c)
+{
+	c->watch = c->signals = -1;
+	c->sends = c->inside = false;
+	c->slept.z = NULL;
+}
+
+static void signals_done(struct call *c)
+{
+	int fd = c->signals;
+
+	c->signals = -1;
+	undo(c);
+	if (fd >= 0)
+		IW_SYS(close, fd);
 }
 
 /* The end of a call that slept. Not locked. */
 static void outside(struct call *c)
 {
+	if (!iw_sleep_end(&c->slept))
+		undone(c);
 	if (c->watch >= 0)
 		iw_kick_done(c->watch);
 	c->watch = -1;
+	signals_done(c);
 	if (c->inside)
 		iw_map_outside(c->s);
 	c->inside = false;
@@ -349,10 +390,39 @@ static void cancelled(void *call)
 
 	if (c->st.blocked)
 		iw_sig_restore(c->st.sigs);
+	if (!iw_sleep_end(&c->slept))
+		undone(c);
 	atomic_fetch_sub(&c->s->map_senders, c->sends);
 	if (c->sends)
 		give(c);
 	outside(c);
+}
+
+/*
+ * Which handlers end the sleep: all, if octets were moved or there is a time-out, as in TCP; else those without SA_RESTART. Where there are both,
+ * those that do not end it are kept out, and let in when the signalfd tells of them. Returns what is kept out.
+ */
+static uint64_t interrupts(struct call *c)
+{
+	uint64_t in = c->st.blocked ? ~c->st.sigs : 0, go_on = atomic_load(&iw_handlers_restart) & in;
+
+	c->breaks = c->done || c->d.end >= 0 || (atomic_load(&iw_handlers_interrupt) & in);
+	if (c->breaks && go_on && !c->done && c->d.end < 0)
+		c->signals = (int)IW_SYS(signalfd4, -1, &go_on, 8, SFD_CLOEXEC | SFD_NONBLOCK);
+	return c->signals >= 0 ? go_on : 0;
+}
+
+/* The first one decides, as the kernel has it. */
+static int let_in(struct call *c)
+{
+	uint64_t come = 0;
+
+	signals_done(c);
+	IW_SYS(rt_sigpending, &come, 8);
+	come &= ~c->st.sigs;
+	iw_sig_restore(c->st.sigs);
+	iw_sig_block();
+	return come & -come & atomic_load(&iw_handlers_interrupt) ? EINTR : 0;
 }
 
 /*
@@ -361,19 +431,27 @@ static void cancelled(void *call)
  */
 static int sleep_poll(struct call *c, int tcp, short events)
 {
-	struct pollfd p[2] = { { .fd = tcp, .events = events }, { .fd = c->watch, .events = POLLIN } };
+	uint64_t mask = interrupts(c) | c->st.sigs;
+	struct pollfd p[3] = { { .fd = tcp, .events = events }, { .fd = c->watch, .events = POLLIN }, { .fd = c->signals, .events = POLLIN } };
 	struct timespec t;
 	sigset_t sigs;
 	int saved = errno, r;
 
+	undo(c);
 	sigemptyset(&sigs);
-	memcpy(&sigs, &c->st.sigs, sizeof(c->st.sigs));
+	memcpy(&sigs, &mask, sizeof(mask));
 	pthread_cleanup_push(cancelled, c);
-	r = iw_real.ppoll(p, 2, iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
+	r = iw_real.ppoll(p, 3, iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
 	pthread_cleanup_pop(0);
-	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR ? interrupted(&c->d) : 0;
-	if (p[1].revents > 0)
+	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR && c->breaks ? EINTR : 0;
+	if (!iw_sleeps_still(&c->slept))
+		undone(c);
+	else if (p[1].revents > 0)
 		iw_kick_seen(c->watch);
+	if (p[2].revents > 0 && c->signals >= 0)
+		r = let_in(c);
+	else
+		signals_done(c);
 	errno = saved;
 	return r;
 }
@@ -405,6 +483,7 @@ static bool may_sleep(struct call *c, int option)
 		timeout_of(c->fd, option, &c->d);
 		iw_map_inside(c->s);
 		c->inside = true;
+		iw_sleep_begin(&c->slept, c->fd, -1, &c->s, 1);
 	}
 	if (c->watch < 0 && iw_kick_may())
 		c->watch = iw_kick_watch_kept();
@@ -443,6 +522,8 @@ static int wait_for(struct call *c, unsigned int what, int option)
 	err = sleep_poll(c, tcp, (short)((what & IW_END_OUT ? POLLOUT : 0) | (what & IW_END_IN ? POLLIN : 0)));
 	resume_step(c);
 	atomic_fetch_sub(&s->map_senders, c->sends);
+	c->sends = false;
+	undo(c);
 	return err;
 }
 

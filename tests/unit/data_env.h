@@ -180,6 +180,15 @@ void iw_reg_room(int fd)
 {
 }
 
+void iw_sleep_begin(struct iw_slept *h, int fd, int watch, struct iw_stream *const *s, uint32_t n)
+{
+}
+
+bool iw_sleep_end(struct iw_slept *h)
+{
+	return true;
+}
+
 bool iw_kick_may(void)
 {
 	return false;

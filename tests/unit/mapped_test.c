@@ -19,6 +19,7 @@
 #include "preload/user.c"
 #include "preload/lock.c"
 #include "preload/paths/mapped.c"
+#include "preload/sleeps.c"
 #define ours map_ours
 #define take map_take
 #include "preload/map.c"
@@ -29,6 +30,7 @@
 /* ---- the core, as far as the path needs it ---- */
 
 _Atomic uint32_t iw_fdtab[IW_FD_MAX], iw_handlers;
+_Atomic uint64_t iw_handlers_restart, iw_handlers_interrupt;
 _Atomic int iw_fd_high_app = -1;
 struct iw_lock iw_tab_lock;
 struct iw_real iw_real;

@@ -36,6 +36,8 @@ static void step(void);
 #endif
 #include "preload/quiet.c"
 
+void iw_sleeps_left(void) { }
+
 /* What the sanitizers of gcc 12 do not survive. */
 #ifdef __SANITIZE_THREAD__
 #define NO_THREADS_IN_CHILDREN 1

@@ -33,6 +33,8 @@
 #define IW_QUIET_STEP(what) ((void)0)
 #include "preload/quiet.c"
 
+void iw_sleeps_left(void) { }
+
 _Atomic uint32_t iw_fdtab[IW_FD_MAX];
 _Atomic int iw_fd_high = -1;
 
