@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "proto/map.h"
@@ -586,12 +587,28 @@ void stream_bell(struct stream *st)
 	look_later(st);
 }
 
+/* What an import brings back takes no memory meanwhile. What it is compared with stays, and a send queue that is to be flushed if none comes. */
+static void trim(struct stream *st)
+{
+	const struct area *a = st->remote->area;
+	struct iw_map_priv of = priv_of(st);
+	const struct iw_rs_param *p = &of.f->p;
+	struct iw_qp *qp = &of.s->qp;
+	uint8_t *from = qp->sq_head == qp->sq_tail ? (uint8_t *)qp->sq : of.s->rx;
+
+	area_trim(a, of.rq, iw_rs_rq_len(p));
+	area_trim(a, from, (size_t)((uint8_t *)(of.s + 1) - from));
+	area_trim(a, of.rd, p->rd_len);
+	madvise(remote_tx_ring(st), (size_t)p->tx_len + p->rx_len, MADV_REMOVE);
+}
+
 int stream_mapped(struct stream *st)
 {
 	if (!map_offered(st))
 		return -EINVAL;
 	st->map->stage = MAP_TAKEN;
 	want_not(st);
+	trim(st);
 	carrier_poll(st, closed);
 	watch_raw(st);
 	if (atomic_load(&map_of(st)->bell))

@@ -2,11 +2,15 @@
 /* A queue pair mapped into the application and back: the test is the library of one end or of both. */
 #include "stream_util.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "map_util.h"
+#include "daemon/rnic/area.h"
+#include "daemon/stream/remote.h"
 #include "daemon/stream/stream_priv.h"
 
 /* ---- the library of an end ---- */
@@ -405,6 +409,38 @@ static void bulk_both_mapped(void **state)
 	map(0);
 	map(1);
 	bulk(16 << 20, UINT64_MAX, 0);
+}
+
+static uint64_t octets_of(int fd)
+{
+	struct stat s;
+
+	assert_int_equal(fstat(fd, &s), 0);
+	return (uint64_t)s.st_blocks * 512;
+}
+
+/* Of what both ends had worked with before, the daemon has nothing but its state while they are mapped. */
+static void mapped_takes_no_more(void **state)
+{
+	remote_pair();
+	for (int n = 0; n < 2; n++) {
+		bulk(4 << 20, UINT64_MAX, 0);
+		for (int i = 0; i < 2; i++) {
+			struct stream *st = app[i].st;
+			uint64_t before = octets_of(st->segment) + octets_of(st->remote->area->fd), now;
+
+			map(i);
+			now = octets_of(st->segment) + octets_of(st->remote->area->fd);
+			print_message("# %" PRIu64 " octets, then %" PRIu64 "\n", before, now);
+			assert_true(before > 256 << 10);
+			assert_true(now <= 28 << 10);
+		}
+		both_ways();
+		unmap(0);
+		both_ways();
+		unmap(1);
+		both_ways();
+	}
 }
 
 /* In the middle of both directions, at any octet. */
@@ -1295,7 +1331,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		M(killed_at_any_moment), M(a_live_map_scribbled_over),
-		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(bulk_both_mapped),
+		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(mapped_takes_no_more), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
 		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),
