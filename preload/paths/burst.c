@@ -16,6 +16,7 @@
 #include "preload/user.h"
 
 #define RUN	16u		/* small sends that are a burst, if they take less than so long each */
+#define RUN_AT_ONCE 64u		/* with TCP_NODELAY */
 #define RUN_NS	20000
 #define TRIES	8u
 #define FLUSH	(32u << 10)	/* sent whenever the stream has come so much further */
@@ -47,16 +48,16 @@ void iw_burst_lost(struct iw_stream *s)
 		s->burst_tries++;
 }
 
-/* As TCP, which is asked to send at once, or to wait for more than would be gathered. */
+/* TCP_CORK waits for more than would be gathered. */
 static bool may(struct iw_stream *s)
 {
-	return s->map_gathers && !(atomic_load_explicit(&iw_stream_end(s)->opts, memory_order_relaxed) & IW_SOPT_CORK) && alone() &&
+	return !(atomic_load_explicit(&iw_stream_end(s)->opts, memory_order_relaxed) & IW_SOPT_CORK) && alone() &&
 	       !iw_orphan_known(s) && atomic_load_explicit(&iw_conf_burst, memory_order_relaxed) && iw_daemon_up();
 }
 
 void iw_burst_count(struct iw_stream *s)
 {
-	uint32_t run = RUN << s->burst_tries;
+	uint32_t run = (s->map_gathers ? RUN : RUN_AT_ONCE) << s->burst_tries;
 
 	if (!s->map_run++)
 		s->map_run_ns = iw_mono_ns();
