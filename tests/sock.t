@@ -9,6 +9,7 @@
 # wire		the same over two hosts: the reference must not depend on that
 # local, remote, remote6	upgraded as early as both ends agree: on one host; on two; on two, IPv6 where the program leaves the choice
 # mapped		as remote, with so many octets to and fro before that both ends are mapped
+# restless	as mapped, and the daemons take the map back every few milliseconds, and give it again
 # local-k, remote-k	each end switches at a call of its own, whether the other one does or not: at the k-th, k by chance, or by -k
 # relay		the other end never comes: relayed, and given back
 # stay		the limits that are the default, which few of these programs reach
@@ -22,7 +23,7 @@
 # something is switched.
 . "$(dirname "$0")/lib/rig.sh"
 
-modes="plain wire local remote remote6 mapped stay tcp nodaemon half-client half-server local-k remote-k relay killed-server killed-client killed-relay"
+modes="plain wire local remote remote6 mapped stay tcp nodaemon half-client half-server restless local-k remote-k relay killed-server killed-client killed-relay"
 at=
 while getopts m:k: o; do
 	case $o in
@@ -87,7 +88,7 @@ run() {
 		env+=(IW_TEST_NETNS_CLIENT="$ns2" IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)")
 	fi
 	case $mode in
-	mapped) env+=(IW_TEST_WARM=12) ;;
+	mapped | restless) env+=(IW_TEST_WARM=12) ;;
 	remote6 | plain6) env+=(IW_TEST_FAMILY=6) ;;
 	tcp) server=$policy client=$policy ;;
 	stay) server=$(conf default) client=$server ;;
@@ -207,7 +208,7 @@ group() {
 	for prog in "${progs[@]}"; do
 		case $prog in kill_*) continue ;; esac
 		for mode in $1; do
-			case "$mode: $cold " in "mapped:"*" $prog "*) continue ;; esac
+			case "$mode: $cold " in "mapped:"*" $prog "* | "restless:"*" $prog "*) continue ;; esac
 			case " $modes " in *" $mode "*) one "$mode" "$prog" ;; esac
 		done
 	done
@@ -237,6 +238,13 @@ if asked "local remote remote6 mapped"; then
 	told "local, remote"
 	! asked local || expect 1 joined 100
 	! asked "remote remote6 mapped" || { expect 1 upgraded 100; expect 2 upgraded 100; }
+fi
+if asked restless; then
+	restart_daemons -o map=restless
+	group restless
+	told restless
+	expect 1 upgraded 100
+	expect 2 upgraded 100
 fi
 if asked "local-k remote-k"; then
 	diag "IW_SEED=$IW_SEED"

@@ -84,6 +84,15 @@ void map_stop(struct stream *st)
 	want_not(st);
 }
 
+/* map = restless: how long it lasts. Each run the same. */
+static unsigned int chance_ms(void)
+{
+	static uint32_t x = 1;
+
+	x = x * 1664525 + 1013904223;
+	return 1 + (x >> 30);
+}
+
 /* Each time later. */
 static void want_later(struct stream *st)
 {
@@ -93,6 +102,8 @@ static void want_later(struct stream *st)
 	r->map_pause = r->map_pause ? r->map_pause * 2 : PAUSE_MIN_MS;
 	if (r->map_pause > PAUSE_MAX_MS)
 		r->map_pause = PAUSE_MAX_MS;
+	if (conf.map == CONF_MAP_RESTLESS)
+		r->map_pause = chance_ms();
 	if (r->ep)
 		timer_start(&r->map_want, r->map_pause, want);
 }
@@ -489,6 +500,11 @@ static void closed(struct stream *st, bool error)
 	watch_owner(st);
 }
 
+static void ask_back(struct timer *t)
+{
+	atomic_fetch_or(&container_of(t, struct stream_map, tick)->st->page->want, IW_WANT_UNMAP);
+}
+
 /* Written by calls that the library does not see: it is asked to stop, and they go behind what it sent. */
 static void raw_octets(struct op *op, int res, bool more)
 {
@@ -520,6 +536,8 @@ int stream_mapped(struct stream *st)
 	want_not(st);
 	carrier_poll(st, closed);
 	watch_raw(st);
+	if (conf.map == CONF_MAP_RESTLESS)
+		timer_start(&st->map->tick, chance_ms(), ask_back);
 	if (st->app_closed)
 		closed(st, st->app_error);
 	return 0;
