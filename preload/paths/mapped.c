@@ -833,6 +833,13 @@ static int mapped_shutdown(struct iw_stream *s, int fd, int how)
 	return 0;
 }
 
+void iw_mapped_lost(struct iw_stream *s, int err)
+{
+	take_all(s);
+	if (!(iw_end_state(&s->view) & ENDED))
+		iw_end_lost(&s->view, err);
+}
+
 void iw_mapped_end(struct iw_stream *s)
 {
 	take_all(s);

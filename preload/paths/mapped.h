@@ -12,6 +12,8 @@ extern const struct iw_path_ops iw_mapped;
 void iw_mapped_begin(struct iw_stream *s);
 /* After the last one, locked: what the TCP socket has for it is unread there. */
 void iw_mapped_end(struct iw_stream *s);
+/* TCP takes nothing more, as it said, locked: what came ahead of that is unread there. */
+void iw_mapped_lost(struct iw_stream *s, int err);
 
 #pragma GCC visibility pop
 
