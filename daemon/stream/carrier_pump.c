@@ -242,15 +242,12 @@ static void acked(struct stream *st, uint64_t left)
 void pump_acked(struct stream *st)
 {
 	const struct iw_rs *rs = &st->remote->f->rs;
-	uint64_t left = iw_rs_tx_unacked(rs), most;
+	bool all;	/* whole FPDUs: of a part the peer's application gets nothing */
 
 	if (map_rests(st))
 		return;
-	if (rs->tx_done == rs->tx_sent && !rs->tx_nsa) {	/* TCP has all that was sent */
-		most = rs->tx_pos - rs->tx_sent + (uint64_t)tcp_unacked(st->end[0].tcp);
-		left = left < most ? left : most;
-	}
-	acked(st, left);
+	all = rs->tx_done == rs->tx_sent && !rs->tx_nsa && !tcp_unacked(st->end[0].tcp);
+	acked(st, all ? rs->tx_pos - rs->tx_sent : iw_rs_tx_unacked(rs));
 }
 
 static void pump_work(struct work *w)
