@@ -45,6 +45,13 @@ BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 LIBT := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
 APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
 
+# DELAY=SEED: the steps in which maps change hands take longer by chance; for tests/delays.t
+ifneq ($(DELAY),)
+LATE := obj/daemon/stream/map obj/daemon/stream/keep obj/daemon/stream/carrier_pump obj/daemon/cm/mapping obj/daemon/cm/switch obj/daemon/rnic/soft_rest \
+	$(addprefix pic/preload/,map paths/mapped kick orphan ready stream switch swap reg shutdown) pic/proto/map pic/proto/end
+$(LATE:%=$(B)/%.o): COMMON += -finstrument-functions -finstrument-functions-exclude-function-list=sys6 -DDELAY=$(DELAY)u -include tests/lib/delays.h
+endif
+
 all: $(B)/iwarpd $(B)/iwctl $(B)/libiwsock.so
 
 help:
@@ -190,6 +197,10 @@ build/fuzz/%_fuzz: tests/fuzz/%_fuzz.c build/fuzz/libfuzzed.a
 fuzz: $(FUZZ)
 	$(Q)tests/fuzz/run $(T) $(FUZZ)
 
+# for tests/delays.t
+late-objects:
+	@printf '%s.o\n' $(LATE)
+
 # for tests/tsan.t
 library-sources:
 	@printf '%s\n' $(PRELOAD:$(B)/pic/%.o=%.c)
@@ -250,5 +261,5 @@ distclean: clean
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 always:
-.PHONY: all always library-sources help tests check check-interop check-boot fuzz demo bench bench-price bench-pause bench-worth bench-rnic bench-guest install uninstall dist format lint clean distclean
+.PHONY: all always late-objects library-sources help tests check check-interop check-boot fuzz demo bench bench-price bench-pause bench-worth bench-rnic bench-guest install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:

@@ -104,7 +104,7 @@ static bool flush(struct iw_stream *s, int flags)
 			continue;
 		}
 		if (n != -EAGAIN && n != -EINTR && n != -ENOBUFS && n != -ENOMEM)
-			iw_end_lost(&s->view, (int)-n);
+			iw_mapped_lost(s, (int)-n);
 		return false;
 	}
 	return true;
@@ -452,6 +452,7 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 	iw_mapped_begin(s);
 	atomic_fetch_add(&s->map_epoch, 1);
 	atomic_fetch_add(&maps, 1);
+	atomic_fetch_sub(&s->tx_put, s->view.f->rs.tx_pos);
 	atomic_store(&s->mapped, g->tcp);
 	atomic_store(&s->path, &iw_mapped);
 }
@@ -550,6 +551,7 @@ static int stop(struct iw_stream *s)
 	if (tcp) {
 		if (iw_end_own(&s->view))
 			iw_mapped_end(s);
+		atomic_fetch_add(&s->tx_put, s->view.f->rs.tx_pos);	/* with what went by the map */
 		atomic_store(&s->mapped, 0);
 		atomic_store(&s->path, &iw_carrier);
 		atomic_store(&s->known, 0);

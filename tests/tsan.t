@@ -21,9 +21,9 @@ for p in $progs; do
 done
 cp "$IW_BUILD/iwarpd" "$IW_BUILD/iwctl" "$b"
 cp "$IW_BUILD"/tests/lib/* "$b/tests/lib/"
-IW_BUILD=$b TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" tests/sock.t -m "plain local remote local-k remote-k relay" $progs >"$b/out" 2>&1
-ok $? "$progs: plain, local, remote, at any call" || sed 's/^/# /' "$b/out" | tail -n 60
-is "$(grep -c '^ok .* remote$' "$b/out")" 7 "all of them ran"
+IW_BUILD=$b TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" tests/sock.t -m "plain local remote mapped restless local-k remote-k relay" $progs >"$b/out" 2>&1
+ok $? "$progs: plain, local, remote, mapped, at any call" || sed 's/^/# /' "$b/out" | tail -n 60
+is "$(grep -Ec '^ok .* (remote|mapped|restless)$' "$b/out")" 21 "all of them ran"
 for p in quiet holders sets ready; do
 	$cc -o "$b/${p}_test" tests/unit/${p}_test.c -lcmocka -lpthread && TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" "$b/${p}_test" >"$b/out" 2>&1
 	ok $? "tests/unit/${p}_test" || sed 's/^/# /' "$b/out" | tail -n 20

@@ -18,7 +18,7 @@
 
 struct conf conf;
 
-enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_GO, K_PATH, K_PREFIX, K_LEVEL };
+enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_GO, K_MAP, K_PATH, K_PREFIX, K_LEVEL };
 
 static const struct key {
 	const char *name;
@@ -38,7 +38,7 @@ static const struct key {
 	{ "close_timeout", K_UINT, F(close_timeout), 100, 60000, "milliseconds, 100 to 60000" },
 	{ "crc", K_BOOL, F(crc), 0, 0, "on or off" },
 	{ "large_fpdu", K_BOOL, F(large_fpdu), 0, 0, "on or off" },
-	{ "map", K_BOOL, F(map), 0, 0, "yes or no" },
+	{ "map", K_MAP, F(map), 0, 0, "yes, no or restless" },
 	{ "markers", K_BOOL, F(markers), 0, 0, "on or off" },
 	{ "ring_size", K_POW2, F(ring_size), 64 << 10, 64 << 20, "a power of two from 64K to 64M" },
 	{ "inline_max", K_U32, F(inline_max), 0, 32768, "octets, 0 to 32768" },
@@ -61,7 +61,7 @@ void conf_default(struct conf *c)
 {
 	*c = (struct conf){
 		.control_port = 874, .answer_timeout = 20, .negative_ttl = 60, .startup_timeout = 5000,
-		.close_timeout = 5000, .crc = true, .large_fpdu = true, .map = true, .ring_size = 1 << 20, .inline_max = 512,
+		.close_timeout = 5000, .crc = true, .large_fpdu = true, .map = CONF_MAP_YES, .ring_size = 1 << 20, .inline_max = 512,
 		.srcavail_min = 256 << 10, .max_ird = 16, .max_ord = 16, .max_streams = 16384, .max_memory = UINT64_C(64) << 30,
 		.max_stags = 256 << 10, .max_reads = 1 << 20, .max_cq_entries = 16 << 20,
 		.log_level = LOG_INFO,
@@ -113,6 +113,20 @@ static int parse_go(const char *s, bool *at_once)
 	if (!yes && strcasecmp(s, "matched"))
 		return -EINVAL;
 	*at_once = yes;
+	return 0;
+}
+
+static int parse_map(const char *s, enum conf_map *out)
+{
+	bool yes;
+
+	if (!strcasecmp(s, "restless")) {
+		*out = CONF_MAP_RESTLESS;
+		return 0;
+	}
+	if (parse_bool(s, &yes))
+		return -EINVAL;
+	*out = yes ? CONF_MAP_YES : CONF_MAP_NO;
 	return 0;
 }
 
@@ -210,6 +224,8 @@ static int set_value(struct conf *c, const struct key *k, const char *value)
 		return parse_bool(value, field);
 	case K_GO:
 		return parse_go(value, field);
+	case K_MAP:
+		return parse_map(value, field);
 	case K_LEVEL:
 		return parse_level(value, field);
 	case K_PREFIX:

@@ -12,6 +12,12 @@ struct conf_prefix {
 	uint8_t len;		/* of the IPv6 form: IPv4 /24 is 120 */
 };
 
+enum conf_map {
+	CONF_MAP_NO,
+	CONF_MAP_YES,
+	CONF_MAP_RESTLESS,	/* taken back and given again every few milliseconds */
+};
+
 struct conf {
 	char rundir[100];		/* run_dir: where ctl.sock and bus.sock are */
 	uint16_t control_port;		/* control_port, default 874 */
@@ -23,7 +29,7 @@ struct conf {
 	unsigned int close_timeout;	/* close_timeout ms, default 5000: lingering after a Terminate */
 	bool crc;			/* crc = on|off, default on */
 	bool large_fpdu;		/* large_fpdu = on|off, default on */
-	bool map;			/* map = yes|no, default yes: queue pairs mapped into applications */
+	enum conf_map map;		/* map, default yes: queue pairs mapped into applications */
 	bool markers;			/* ask the peer for Markers; default off */
 	uint32_t ring_size;		/* ring_size octets, default 1 MiB, power of two 64 KiB..64 MiB */
 	uint32_t inline_max;		/* inline_max, default 512 */

@@ -13,6 +13,7 @@
 #include "remote_mem.h"
 #include "remote_rs.h"
 #include "stream_priv.h"
+#include "tcp.h"
 
 #define PUMP_MAX	(256u << 10)	/* octets per request, so that they are still in the cache when the next layer copies them */
 #define ACK_DELAY_MS	100u		/* so that the peer's SIOCOUTQ falls to 0 on a stream that went idle */
@@ -228,6 +229,27 @@ static void pump_rx(struct stream *st)
 
 /* ---- both ---- */
 
+static void acked(struct stream *st, uint64_t left)
+{
+	_Atomic uint64_t *told = &stream_page_end(st)->tx_acked;
+	uint64_t pos = st->tx_bytes - relay_left_len(st) - left;
+
+	if ((int64_t)(pos - atomic_load_explicit(told, memory_order_relaxed)) > 0)
+		atomic_store_explicit(told, pos, memory_order_relaxed);
+}
+
+/* The peer's own word of a few octets comes late. */
+void pump_acked(struct stream *st)
+{
+	const struct iw_rs *rs = &st->remote->f->rs;
+	bool all;	/* whole FPDUs: of a part the peer's application gets nothing */
+
+	if (map_rests(st))
+		return;
+	all = rs->tx_done == rs->tx_sent && !rs->tx_nsa && !tcp_unacked(st->end[0].tcp);
+	acked(st, all ? rs->tx_pos - rs->tx_sent : iw_rs_tx_unacked(rs));
+}
+
 static void pump_work(struct work *w)
 {
 	struct stream *st = container_of(w, struct stream, work);
@@ -246,8 +268,7 @@ static void pump_work(struct work *w)
 	pump_tx(st);
 	if (r->ep) {
 		iw_rs_pump(&r->f->rs, &remote_rs_ops, st);
-		atomic_store_explicit(&stream_page_end(st)->tx_acked, st->tx_bytes - relay_left_len(st) - iw_rs_tx_unacked(&r->f->rs),
-				      memory_order_relaxed);
+		acked(st, iw_rs_tx_unacked(&r->f->rs));
 		pump_tx(st);
 	}
 	if (r->f->ev_done && r->ep) {

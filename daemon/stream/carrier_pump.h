@@ -8,5 +8,6 @@ struct stream;
 void pump_start(struct stream *st);
 void pump_unread(struct stream *st);		/* what it holds for the application, and the end behind it, as far as the carrier takes it at once */
 void pump_queue(struct stream *st);		/* after this batch */
+void pump_acked(struct stream *st);		/* as relay_acked() */
 
 #endif

@@ -15,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/rnic/rnic.h"
 #include "carrier.h"
+#include "carrier_pump.h"
 #include "back.h"
 #include "join.h"
 #include "local.h"
@@ -459,5 +460,7 @@ int stream_getsockopt(struct stream *st, unsigned int end, int level, int name, 
 
 	if (st->state == STREAM_RELAY)
 		relay_acked(st);
+	else if (st->state == STREAM_RUNNING && st->remote)
+		pump_acked(st);
 	return tcp < 0 ? -ENOTCONN : tcp_get(tcp, end ? &none : &st->kept, level, name, val, len);
 }

@@ -90,6 +90,15 @@ void map_stop(struct stream *st)
 	want_not(st);
 }
 
+/* map = restless: how long it lasts. Each run the same. */
+static unsigned int chance_ms(void)
+{
+	static uint32_t x = 1;
+
+	x = x * 1664525 + 1013904223;
+	return 1 + (x >> 30);
+}
+
 /* Each time later. */
 static void want_after(struct stream *st, unsigned int *pause, unsigned int min)
 {
@@ -97,6 +106,8 @@ static void want_after(struct stream *st, unsigned int *pause, unsigned int min)
 	*pause = *pause ? *pause * 2 : min;
 	if (*pause > PAUSE_MAX_MS)
 		*pause = PAUSE_MAX_MS;
+	if (conf.map == CONF_MAP_RESTLESS)
+		*pause = chance_ms();
 	if (st->remote->ep)
 		timer_start(&st->remote->map_want, *pause, want);
 }
@@ -504,6 +515,11 @@ static void closed(struct stream *st, bool error)
 	watch_owner(st);
 }
 
+static void ask_back(struct timer *t)
+{
+	atomic_fetch_or(&container_of(t, struct stream_map, tick)->st->page->want, IW_WANT_UNMAP);
+}
+
 /* Written by calls that the library does not see: it is asked to stop, and they go behind what it sent. */
 static void raw_octets(struct op *op, int res, bool more)
 {
@@ -613,6 +629,8 @@ int stream_mapped(struct stream *st)
 	watch_raw(st);
 	if (atomic_load(&map_of(st)->bell))
 		stream_bell(st);
+	if (conf.map == CONF_MAP_RESTLESS)
+		timer_start(&st->map->tick, chance_ms(), ask_back);
 	if (st->app_closed)
 		closed(st, st->app_error);
 	return 0;

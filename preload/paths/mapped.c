@@ -1019,6 +1019,13 @@ bool iw_mapped_flush(struct iw_stream *s, int fd)
 	return !left;
 }
 
+void iw_mapped_lost(struct iw_stream *s, int err)
+{
+	take_all(s);
+	if (!(iw_end_state(&s->view) & ENDED))
+		iw_end_lost(&s->view, err);
+}
+
 void iw_mapped_end(struct iw_stream *s)
 {
 	take_all(s);

@@ -14,6 +14,8 @@ void iw_mapped_begin(struct iw_stream *s);
 bool iw_mapped_flush(struct iw_stream *s, int fd);
 /* After the last one, locked: what the TCP socket has for it is unread there. */
 void iw_mapped_end(struct iw_stream *s);
+/* TCP takes nothing more, as it said, locked: what came ahead of that is unread there. */
+void iw_mapped_lost(struct iw_stream *s, int err);
 
 #pragma GCC visibility pop
 

@@ -61,7 +61,7 @@ static void every_key(void **state)
 	assert_int_equal(c.negative_ttl, 5);
 	assert_false(c.crc);
 	assert_false(c.large_fpdu);
-	assert_false(c.map);
+	assert_int_equal(c.map, CONF_MAP_NO);
 	assert_true(c.markers);
 	assert_int_equal(c.ring_size, 65536);
 	assert_int_equal(c.srcavail_min, 0);
@@ -69,6 +69,16 @@ static void every_key(void **state)
 	assert_int_equal(c.max_memory, 1 << 30);
 	assert_int_equal(c.nallow, 2);
 	assert_int_equal(c.log_level, LOG_DEBUG);
+}
+
+static void maps(void **state)
+{
+	conf_default(&c);
+	assert_int_equal(c.map, CONF_MAP_YES);
+	assert_int_equal(set("map", "Restless"), 0);
+	assert_int_equal(c.map, CONF_MAP_RESTLESS);
+	assert_int_equal(set("map", "on"), 0);
+	assert_int_equal(c.map, CONF_MAP_YES);
 }
 
 static void refuses(const char *key, const char *value)
@@ -179,7 +189,7 @@ static void installed_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(every_key, defaults), cmocka_unit_test_setup(limits, defaults),
+		cmocka_unit_test_setup(every_key, defaults), cmocka_unit_test_setup(maps, defaults), cmocka_unit_test_setup(limits, defaults),
 		cmocka_unit_test_setup(messages, defaults), cmocka_unit_test_setup(long_line, defaults),
 		cmocka_unit_test_setup(prefixes, defaults), cmocka_unit_test_setup(installed_file, defaults),
 	};

@@ -260,6 +260,31 @@ static void shown(void **state)
 }
 
 /* A connection that is used is mapped again, but not at once. */
+static bool wanted_back(void *arg)
+{
+	const struct app *a = arg;
+
+	return atomic_load(&a->page->want) & IW_WANT_UNMAP;
+}
+
+static void restless(void **state)
+{
+	conf.map = CONF_MAP_RESTLESS;
+	remote_pair();
+	for (int n = 0; n < 20; n++) {
+		uint64_t began = engine_now_ms();
+
+		run_until(wanted, &app[0]);
+		map(0);
+		assert_false(wanted(&app[0]));
+		run_until(wanted_back, &app[0]);
+		unmap(0);
+		assert_false(wanted_back(&app[0]));
+		assert_true(engine_now_ms() - began < 900);
+	}
+	conf.map = CONF_MAP_YES;
+}
+
 static void wanted_again(void **state)
 {
 	uint64_t began;
@@ -553,7 +578,7 @@ static void not_a_relay(void **state)
 
 static void not_where_forbidden(void **state)
 {
-	conf.map = false;
+	conf.map = CONF_MAP_NO;
 	remote_pair();
 	assert_false(wanted(&app[0]));
 	assert_int_equal(ask(0), -ENOTCONN);
@@ -1331,7 +1356,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		M(killed_at_any_moment), M(a_live_map_scribbled_over),
-		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(bulk_mapped), M(mapped_takes_no_more), M(bulk_both_mapped),
+		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(restless), M(bulk_mapped), M(mapped_takes_no_more), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
 		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),

@@ -134,6 +134,25 @@ static void idle_stream_is_acknowledged(void **state)
 	run_until(acked, NULL);
 }
 
+/* Who asks need not wait for that: an answer has acknowledged what was asked, for TCP. */
+static void answered_is_acknowledged(void **state)
+{
+	int v;
+	socklen_t len = sizeof(v);
+
+	remote_pair();
+	say(app[0].fd, "hello");
+	expect_octets(&app[1], "hello");
+	say(app[1].fd, "yes?");
+	expect_octets(&app[0], "yes?");
+	assert_int_not_equal(atomic_load(&app[0].page->end[0].tx_acked), 6);
+	assert_int_equal(stream_getsockopt(app[0].st, 0, SOL_SOCKET, SO_TYPE, &v, &len), 0);
+	assert_true(acked(NULL));
+	say(app[1].fd, "and?");
+	expect_octets(&app[0], "and?");
+	assert_true(acked(NULL));
+}
+
 static int slowly(const struct said *s)
 {
 	return 2;
@@ -545,7 +564,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(bulk_both_ways), T(small_writes_both_ways), T(bulk_in_small_fpdus), T(bulk_through_a_small_ring),
-		T(bulk_with_markers), T(large_backlog_goes_by_read), T(small_write_is_a_send), T(idle_stream_is_acknowledged),
+		T(bulk_with_markers), T(large_backlog_goes_by_read), T(small_write_is_a_send), T(idle_stream_is_acknowledged), T(answered_is_acknowledged),
 		T(octets_in_hand_arrive), T(client_half_closes_first), T(server_half_closes_first), T(orderly_close),
 		T(close_with_unread_is_a_reset), T(close_with_unread_behind_is_a_reset), T(octets_for_a_closed_end_are_a_reset), T(octets_for_a_half_closed_end_are_not),
 		T(linger_zero_is_a_reset), T(octets_before_a_reset_are_read), T(lost_connection_is_a_reset),

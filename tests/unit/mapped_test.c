@@ -155,7 +155,7 @@ static void setup_end(struct end *x, int tcp, bool initiator)
 	x->c = v[0];
 	x->d = v[1];
 	g.len = x->priv.map_len;
-	m = IW_SYS(mmap, NULL, g.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	m = IW_SYS(mmap, NULL, g.len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(m > 0);
 	g.map = (struct iw_map *)m;
 	iw_map_export(g.map, &x->priv.p);
@@ -348,11 +348,13 @@ static void test_given_back(void **state)
 	pthread_t t;
 	void *said;
 
+	assert_int_equal(tx(&e[1], "there", 5, 0), 5);
 	assert_false(pthread_create(&t, NULL, blocked, &e[1]));
 	sleeps(&e[1]);
 	iw_map_give(e[1].c, &e[1].s);
 	assert_int_equal(unmapped, 1);
 	assert_int_equal(iw_stream_wait_fd(&e[1].s, e[1].c), e[1].c);
+	assert_int_equal(e[1].s.tx_put, 5);
 	assert_int_equal(send(e[1].d, "carried", 7, 0), 7);
 	assert_false(pthread_join(t, &said));
 	assert_non_null(said);
@@ -375,6 +377,28 @@ static void test_cancelled(void **state)
 	assert_memory_equal(b, "next", 4);
 }
 
+/* Who writes finds a reset before the octets that came ahead of it: they are given back with the map. */
+static void test_reset_behind(void **state)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct pollfd p = { .fd = e[1].s.mapped };
+	size_t len = e[1].s.map_len;
+	struct iw_map *m = mremap(e[1].s.map, 0, len, MREMAP_MAYMOVE);
+	struct iw_map_priv at;
+
+	assert_ptr_not_equal(m, MAP_FAILED);
+	assert_int_equal(tx(&e[0], "hello", 5, 0), 5);
+	while (iw_mapped.outq(&e[0].s, e[0].c, false))
+		usleep(1000);
+	assert_false(connect(e[0].s.mapped, &none, sizeof(none)));
+	assert_int_equal(poll(&p, 1, 60000), 1);
+	tx(&e[1], "x", 1, 0);
+	assert_int_equal(unmapped, 1);
+	iw_map_at(m, &e[1].priv.p.f->p, &at);
+	assert_int_equal(iw_rs_rx_unread(&at.f->rs), 5);
+	munmap(m, len);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +407,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cancelled, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reset_behind, setup, teardown),
 	};
 
 	iw_real.recv = dlsym(RTLD_NEXT, "recv");
