@@ -3,6 +3,7 @@
 # Connections that carry much, to a reader that always has octets unread, are switched on their way by the limits that are the default: on one host
 # and between two, both ways, octet for octet. IW_TEST_MIB: so much each way.
 . "$(dirname "$0")/lib/rig.sh"
+PY=$(python3 -c 'import sys; print(sys.executable)') || skip_all "needs python3"
 rig_up 2
 unset IWSOCK_CONF
 : "${IW_TEST_MIB:=$([ -n "${IW_LONG-}" ] && echo 1024 || echo 128)}"
@@ -30,4 +31,30 @@ bulk() {
 }
 bulk 1 1
 bulk 1 2
+
+# A reader that is slower than who writes, and says nothing itself: its carrier is never empty, and it works its queue pair itself all the same.
+cat >"$RIG_DIR/busy.py" <<'EOF'
+import hashlib, socket, sys
+
+if sys.argv[1] == "write":
+    l = socket.create_server((sys.argv[2], 0))
+    print(l.getsockname()[1], flush=True)
+    c, _ = l.accept()
+    while True:
+        c.sendall(bytes(65536))
+c = socket.create_connection((sys.argv[2], int(sys.argv[3])))
+while c.recv(8192):
+    hashlib.sha256(bytes(65536)).digest()
+EOF
+host_bg_iw 1 writer "$PY" "$RIG_DIR/busy.py" write "$(host_addr 1)"
+pids=($!)
+told_port() { [ -s "$RIG_DIR/writer" ]; }
+until_true 10 told_port
+host_bg_iw 2 reader "$PY" "$RIG_DIR/busy.py" read "$(host_addr 1)" "$(cat "$RIG_DIR/writer")"
+pids+=($!)
+reads_itself() { [ "$(stream_count 2 "r['path'] == 'mapped' and not r['tx_bytes']")" = 1 ]; }
+until_true 20 reads_itself
+ok $? "a reader that is never done with what is there works its queue pair itself" || { host_ctl 2 streams; cat "$RIG_DIR/reader"; } >&2
+kill "${pids[@]}"
+wait "${pids[@]}" 2>/dev/null
 done_testing
