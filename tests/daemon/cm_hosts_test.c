@@ -644,6 +644,7 @@ static void other_daemon_again(void **state)
 		go(1);
 		lib_id(at(0), IW_CTL_CLOSED, CID, -1);
 		lib_id(at(1), IW_CTL_CLOSED, SID, -1);
+		lib_sync(at(1));	/* else it may still have it when it is asked about the next */
 	}
 }
 
