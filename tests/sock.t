@@ -163,6 +163,7 @@ reference() {
 # one MODE PROGRAM: a test
 one() {
 	local mode=$1 prog=$2 want=$RIG_DIR/$2.want got=$RIG_DIR/$2.$1 s
+	case $prog in raw_read) [[ $mode = @(plain|stay) ]] || return 0 ;; esac	# what it is about are the limits that are the default
 	[ "$mode" = plain ] || reference "$prog"
 	if [ "$mode" = remote6 ]; then
 		want=$RIG_DIR/$prog.want6
