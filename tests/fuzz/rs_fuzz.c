@@ -576,6 +576,7 @@ static void setup(struct input *in)
 	z.at = &z.own;
 	if (!z.tx)
 		once(&p);
+	memset(z.map, 0, IW_MAP_PAGE);	/* the owner before scribbled over it */
 	z.nexposed = z.aborts = z.nread = 0;
 	z.ended = z.spoiled = false;
 	for (int i = 0; i < 4; i++)
