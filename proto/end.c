@@ -11,6 +11,7 @@
 #define FRAME_KEPT	4096u			/* of the frame buffer: for ACKs and the like, which have to go whatever waits */
 #define SQ_KEPT		32u			/* entries of the send queue, for the same */
 #define FRAME_MIN	(IW_SOFT_TX / 8)	/* with less no octets are framed */
+#define FRONT		1024u			/* of an FPDU that was begun, to be moved */
 
 /* ---- a change: its owner may die at any instruction ---- */
 
@@ -23,8 +24,7 @@ static void change(struct iw_end *e)
 static void changed(struct iw_end *e)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	if (!e->nlate)
-		atomic_store_explicit(&e->m->changing, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->m->changing, 0, memory_order_relaxed);
 }
 
 /* ---- what queue pair and ring stream ask for ---- */
@@ -69,66 +69,80 @@ static void *mem(const struct iw_end *e, uint32_t stag, uint64_t to, size_t len)
 
 /* ---- payload that is not yet where it belongs ---- */
 
+/* Its i-th piece, of *n octets. Somebody may write into the map meanwhile. */
+static const uint8_t *late_at(const struct iw_end *e, uint32_t i, uint32_t *n)
+{
+	uint32_t off = e->m->late.v[i].off;
+
+	*n = e->m->late.v[i].len;
+	if (off > IW_SOFT_RX)
+		off = IW_SOFT_RX;
+	if (*n > IW_SOFT_RX - off)
+		*n = IW_SOFT_RX - off;
+	return e->s->rx + off;
+}
+
+static uint32_t lates(const struct iw_end *e)
+{
+	return e->m->late.n < IW_MAP_LATE ? e->m->late.n : IW_MAP_LATE;
+}
+
 static void place_late(struct iw_end *e)
 {
 	const struct iw_rs *rs = &e->f->rs;
-	uint64_t pos = e->late_pos;
+	uint64_t pos = e->m->late.pos;
+	uint32_t len;
 
-	for (uint32_t i = 0; i < e->nlate; i++) {
-		const struct iw_end_late *l = &e->late[i];
-		uint32_t read = pos >= rs->rx_cons ? 0 : rs->rx_cons - pos < l->len ? (uint32_t)(rs->rx_cons - pos) : l->len;
-		void *to = mem(e, rs->p.rx_stag, rs->p.rx_to + ((pos + read) & (rs->p.rx_len - 1)), l->len - read);
+	for (uint32_t i = 0, n = lates(e); i < n; i++, pos += len) {
+		const uint8_t *src = late_at(e, i, &len);
+		uint32_t read = pos >= rs->rx_cons ? 0 : rs->rx_cons - pos < len ? (uint32_t)(rs->rx_cons - pos) : len;
+		void *to = mem(e, rs->p.rx_stag, rs->p.rx_to + ((pos + read) & (rs->p.rx_len - 1)), len - read);
 
-		if (to && read < l->len)
-			memcpy(to, e->s->rx + l->off + read, l->len - read);
-		pos += l->len;
+		if (to && read < len)
+			memcpy(to, src + read, len - read);
 	}
-	e->nlate = 0;
-}
-
-void iw_end_settle(struct iw_end *e)
-{
-	if (!e->nlate)
-		return;
-	place_late(e);
-	changed(e);
+	e->m->late.n = 0;
 }
 
 /* What follows in the stream, and lies there. Anything else is placed as it came, in order. */
 static bool deferred(struct iw_end *e, uint64_t to, const uint8_t *src, uint32_t n)
 {
 	const struct iw_rs *rs = &e->f->rs;
-	uint64_t pos = e->nlate ? e->late_end : rs->rx_prod;
+	struct iw_map_late *l = &e->m->late;
+	uint32_t have = lates(e);
+	uint64_t pos = have ? l->end : rs->rx_prod;
 
-	if (!e->defers || e->nlate == IW_END_LATE || pos < rs->rx_prod || to - rs->p.rx_to != (pos & (rs->p.rx_len - 1)) ||
+	if (!e->defers || have == IW_MAP_LATE || pos < rs->rx_prod || to - rs->p.rx_to != (pos & (rs->p.rx_len - 1)) ||
 	    pos + n - rs->rx_cons > rs->p.rx_len)
 		return false;
-	if (!e->nlate)
-		e->late_pos = pos;
-	e->late[e->nlate++] = (struct iw_end_late){ .off = (uint32_t)(src - e->s->rx), .len = n };
-	e->late_end = pos + n;
+	if (!have)
+		l->pos = pos;
+	l->v[have].off = (uint32_t)(src - e->s->rx);
+	l->v[have].len = n;
+	l->end = pos + n;
+	l->n = have + 1;
 	return true;
 }
 
-/* Where octets of the ring are to be read, at most *n. */
+/* Where octets of the ring that are not read yet are, at most *n. */
 static const uint8_t *ring_at(const struct iw_end *e, uint64_t to, size_t *n)
 {
 	const struct iw_rs_param *p = &e->f->rs.p;
-	uint64_t off = (to - p->rx_to - e->late_pos) & (p->rx_len - 1), len = e->late_end - e->late_pos;
-	const struct iw_end_late *l = e->late;
+	uint64_t cons = e->f->rs.rx_cons, at = cons + ((to - p->rx_to - cons) & (p->rx_len - 1)), pos = e->m->late.pos;
+	uint32_t have = lates(e), len;
 
-	if (!e->nlate)
-		return mem(e, p->rx_stag, to, *n);
-	if (off >= len) {
-		if (*n > p->rx_len - off)
-			*n = p->rx_len - off;
-		return mem(e, p->rx_stag, to, *n);
+	if (have && at < pos && *n > pos - at)
+		*n = pos - at;
+	for (uint32_t i = 0; i < have && at >= pos; i++, pos += len) {
+		const uint8_t *src = late_at(e, i, &len);
+
+		if (at - pos >= len)
+			continue;
+		if (*n > len - (at - pos))
+			*n = len - (at - pos);
+		return src + (at - pos);
 	}
-	for (; off >= l->len; l++)
-		off -= l->len;
-	if (*n > l->len - off)
-		*n = l->len - off;
-	return e->s->rx + l->off + off;
+	return mem(e, p->rx_stag, to, *n);
 }
 
 static void *rs_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
@@ -249,7 +263,7 @@ int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len)
 	if (f->magic != IW_REMOTE_MAGIC || f->version != IW_REMOTE_VERSION || m->size < iw_map_size(&f->p))
 		return -EPROTO;
 	iw_map_at(m, &f->p, &at);
-	*e = (struct iw_end){ .m = m, .f = at.f, .s = at.s, .rq = at.rq, .rd = at.rd, .rx_ring = at.rx_ring, .tx = at.tx };
+	*e = (struct iw_end){ .m = m, .f = at.f, .s = at.s, .rq = at.rq, .rd = at.rd, .rx_ring = at.rx_ring, .tx = at.tx, .defers = true };
 	e->data_end = at.s->qp.tx_pos;
 	return at.s->magic == IW_SOFT_MAGIC && at.s->version == IW_SOFT_VERSION && at.s->qp.version == IW_QP_VERSION ? 0 : -EPROTO;
 }
@@ -455,11 +469,12 @@ void iw_end_out_done(struct iw_end *e, size_t n)
 uint8_t *iw_end_in(struct iw_end *e, size_t *room)
 {
 	struct iw_soft *s = e->s;
+	bool late = lates(e) && e->f->rs.rx_cons < e->m->late.end;
 
-	iw_end_settle(e);
-	/* the rest of a partial FPDU may not fit any more behind what there is */
-	if (s->rx_off == s->rx_len || IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS) {
+	/* the rest of a partial FPDU may not fit any more behind what there is; and what little there is goes where the processor's cache has been */
+	if (IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS || (!late && s->rx_len - s->rx_off <= FRONT)) {
 		change(e);
+		place_late(e);
 		iw_soft_rx_front(s);
 		changed(e);
 	}
@@ -475,13 +490,6 @@ void iw_end_in_done(struct iw_end *e, size_t n)
 	s->rx_len += (uint32_t)n;
 	s->rx_off += (uint32_t)iw_qp_rx(&s->qp, &qp_ops, e, s->rx + s->rx_off, s->rx_len - s->rx_off);
 	changed(e);
-}
-
-void iw_end_in_defer(struct iw_end *e, size_t n)
-{
-	e->defers = true;
-	iw_end_in_done(e, n);
-	e->defers = false;
 }
 
 /* Only after the ring stream is done is a FIN of T a good end. */

@@ -24,8 +24,6 @@
 #define IW_END_DONE	4u	/* both FINs were acknowledged: with nothing left to send, the connection can be closed (by the agent) */
 #define IW_END_DEAD	8u	/* reset: iw_end_err(). What came before can still be read; what is framed (ABORT, Terminate) shall still go out */
 
-#define IW_END_LATE	32u	/* payloads of Writes at once that are not yet where they belong */
-
 struct iw_end {				/* private to a process; no allocation */
 	struct iw_map *m;
 	struct iw_remote *f;
@@ -37,12 +35,7 @@ struct iw_end {				/* private to a process; no allocation */
 	size_t nv, skip;
 	uint64_t src_pos;
 	uint64_t data_end;	/* of the last stream octets that were framed, as qp.tx_pos counts */
-
-	/* payload that lies in s->rx still: ring positions late_pos to late_end */
-	bool defers;
-	uint32_t nlate;
-	struct iw_end_late { uint32_t off, len; } late[IW_END_LATE];
-	uint64_t late_pos, late_end;
+	bool defers;		/* payload of Writes stays where it was received until it is read, or the place is needed: see iw_map_late */
 };
 
 /* m: len octets are mapped. 0, or -EPROTO: of another version, or too small. */
@@ -83,11 +76,8 @@ void iw_end_pump(struct iw_end *e);
 const uint8_t *iw_end_out(struct iw_end *e, size_t *len);	/* framed octets that T has not taken, in one piece; NULL and *len 0: none */
 void iw_end_out_done(struct iw_end *e, size_t n);		/* T took n <= *len of them */
 
-void iw_end_settle(struct iw_end *e);			/* what was deferred goes to the receive ring */
-uint8_t *iw_end_in(struct iw_end *e, size_t *room);	/* settles; where the next octets of T go, at most *room > 0. May move what is there */
+uint8_t *iw_end_in(struct iw_end *e, size_t *room);	/* where the next octets of T go, at most *room > 0. May move what is there */
 void iw_end_in_done(struct iw_end *e, size_t n);	/* n > 0 came: parsed */
-/* The same, but payload stays where it came, for an iw_end_get() that spares the way through the receive ring. Until iw_end_settle() the map is changing. */
-void iw_end_in_defer(struct iw_end *e, size_t n);
 void iw_end_in_eof(struct iw_end *e);			/* T's FIN */
 void iw_end_lost(struct iw_end *e, int err);		/* T failed with err (positive) */
 

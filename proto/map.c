@@ -60,6 +60,15 @@ static void copy_ring(uint8_t *to, const uint8_t *from, uint32_t len, uint64_t p
 	}
 }
 
+/* n octets to position pos of a ring of len. */
+static void put_ring(uint8_t *to, uint32_t len, uint64_t pos, const uint8_t *from, uint32_t n)
+{
+	uint32_t off = (uint32_t)(pos & (len - 1)), first = n < len - off ? n : len - off;
+
+	memcpy(to + off, from, first);
+	memcpy(to, from + first, n - first);
+}
+
 /* The entries of the two queues that are in use. */
 static void copy_queues(struct iw_qp *to, const struct iw_qp *from)
 {
@@ -136,6 +145,7 @@ void iw_map_export(struct iw_map *m, const struct iw_map_priv *from)
 	m->version = IW_MAP_VERSION;
 	m->size = iw_map_size(&from->f->p);
 	m->stream_id = from->f->stream_id;
+	m->late.n = 0;
 	memcpy(at.f, from->f, sizeof(*at.f));
 	copy_soft(at.s, from->s);
 	copy_octets(&at, from, 0, begun(from));
@@ -176,6 +186,30 @@ static int import_gathered(const struct iw_map_priv *to, const struct iw_map_pri
 	return 0;
 }
 
+/* Payload that the library has left where it came. */
+static int import_late(const struct iw_map *m, const struct iw_map_priv *to, const struct iw_map_priv *from)
+{
+	const struct iw_rs *rs = &to->f->rs;
+	struct iw_map_late l;
+	uint64_t pos;
+
+	memcpy(&l, &m->late, sizeof(l));
+	if (l.n > IW_MAP_LATE)
+		return -EPROTO;
+	pos = l.pos;
+	for (uint32_t i = 0; i < l.n; pos += l.v[i++].len) {
+		uint32_t off = l.v[i].off, len = l.v[i].len;
+		uint64_t read = pos >= rs->rx_cons ? 0 : rs->rx_cons - pos < len ? rs->rx_cons - pos : len;
+
+		if (read == len)
+			continue;
+		if (off > IW_SOFT_RX || len > IW_SOFT_RX - off || pos + len - rs->rx_cons > rs->p.rx_len)
+			return -EPROTO;
+		put_ring(to->rx_ring, rs->p.rx_len, pos + read, from->s->rx + off + read, len - (uint32_t)read);
+	}
+	return 0;
+}
+
 int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 {
 	uint64_t end = IW_MAP_END(atomic_load(&m->owner));
@@ -190,7 +224,7 @@ int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 	if (iw_map_check(&was, to))
 		return -EPROTO;
 	copy_octets(to, &at, begun(to), 0);
-	return import_gathered(to, &at, end);
+	return import_late(m, to, &at) ? -EPROTO : import_gathered(to, &at, end);
 }
 
 /* ---- after a death ---- */
@@ -220,6 +254,7 @@ int iw_map_recover(struct iw_map *m, const struct iw_map_priv *to, uint64_t sent
 	iw_end_out(&e, &out);
 	if (sent > out || read > IW_SOFT_RX - s->rx_len)
 		return -EPROTO;
+	m->late.n = 0;
 	iw_map_at(m, &to->f->p, &at);
 	memcpy(s->rx + s->rx_len, at.s->rx + s->rx_len, read);
 	if (sent)

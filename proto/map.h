@@ -16,13 +16,21 @@
 #include "soft.h"
 
 #define IW_MAP_MAGIC	0x49574d50u	/* "IWMP" */
-#define IW_MAP_VERSION	2u
+#define IW_MAP_VERSION	3u
 #define IW_MAP_PAGE	4096u
 #define IW_MAP_GATHER	(64u << 10)
 
 /* BURST: the library, in no step, with octets gathered. By compare-and-swap: the library to LIBRARY, or to BURST with more of them; the agent to AGENT. */
 enum iw_map_owner { IW_MAP_AGENT = 0, IW_MAP_LIBRARY = 1, IW_MAP_BURST = 2, IW_MAP_OWNER = 3 };
 #define IW_MAP_END(word)	((word) >> 2)	/* where the octets gathered end: they begin where what is framed ends, if not behind */
+
+#define IW_MAP_LATE	256u
+/* Payload of RDMA Writes that lies where it was received still, soft.rx[off .. off + len): ring positions pos to end, in this order. By the owner. */
+struct iw_map_late {
+	uint32_t n, pad;
+	uint64_t pos, end;
+	struct { uint32_t off, len; } v[IW_MAP_LATE];
+};
 
 struct iw_map {
 	uint32_t magic;
@@ -34,8 +42,9 @@ struct iw_map {
 	_Atomic uint32_t bell;		/* the agent knows of a burst, and looks at times */
 	uint64_t tcp_sent, tcp_read;	/* octets that T took and gave before the FPDUs, as its kernel counts. By the agent */
 	uint8_t reserved[72];
+	struct iw_map_late late;
 };
-static_assert(sizeof(struct iw_map) == 128, "iw_map");
+static_assert(offsetof(struct iw_map, late) == 128 && sizeof(struct iw_map) <= IW_MAP_PAGE, "iw_map");
 
 struct iw_map_priv {			/* where the agent has its own */
 	struct iw_remote *f;

@@ -237,14 +237,11 @@ static bool tx_over(struct iw_stream *s)
 	       (!iw_orphan_known(s) || (iw_end_state(&s->view) & (ENDED | IW_END_SHUT)));
 }
 
-/* defers: a reader takes it at once. */
-static void came(struct iw_stream *s, long n, bool defers)
+static void came(struct iw_stream *s, long n)
 {
 	size_t unread = iw_end_unread(&s->view);
 
-	if (n > 0 && defers)
-		iw_end_in_defer(&s->view, (size_t)n);
-	else if (n > 0)
+	if (n > 0)
 		iw_end_in_done(&s->view, (size_t)n);
 	else if (!n)
 		iw_end_in_eof(&s->view);
@@ -266,11 +263,11 @@ static long take(struct iw_stream *s, size_t *most)
 		return 0;
 	p = iw_end_in(&s->view, most);
 	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, *most, MSG_DONTWAIT, NULL, NULL);
-	came(s, n, false);
+	came(s, n);
 	return n;
 }
 
-/* For a reader that takes it at once: what it wants, so that little of it goes to the ring and much of it is in the processor's cache. */
+/* For a reader that takes it at once: what it wants, so that much of it is in the processor's cache. */
 static uint8_t *place_for(const struct call *c, size_t *most)
 {
 	uint8_t *p = iw_end_in(&c->s->view, most);
@@ -295,7 +292,7 @@ static bool fill_for(struct call *c)
 		return false;
 	p = place_for(c, &most);
 	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, most, MSG_DONTWAIT, NULL, NULL);
-	came(s, n, true);
+	came(s, n);
 	return n > 0;
 }
 
@@ -472,7 +469,7 @@ static int receive(struct call *c)
 	int err = n < 0 ? errno : 0;
 
 	errno = saved;
-	came(s, n < 0 ? -err : n, true);
+	came(s, n < 0 ? -err : n);
 	return err == EINTR || err == EAGAIN ? err : 0;
 }
 
@@ -785,7 +782,6 @@ static int rx_some(struct call *c)
 {
 	int err = rx_parsed(c);
 
-	iw_end_settle(&c->s->view);
 	if (!err)
 		iw_map_flush(c->s);
 	return err;

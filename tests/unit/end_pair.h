@@ -258,17 +258,11 @@ static inline bool do_receive(struct side *s, size_t n)
 		return false;
 	memcpy(p, from->wire + from->tail, n);
 	from->tail += n;
-	if (s->mapped && below(s->m, 2)) {
-		iw_end_in_done(&s->e, n);
-		return true;
-	}
 	if (s->mapped) {
-		iw_end_in_defer(&s->e, n);
-		for (size_t k = amount(s->m); s->m->hasty && s->e.nlate && below(s->m, 3); )
-			s->consumed += read_mapped(s, k);
-		check(s->m, atomic_load(&s->e.m->changing) == !!s->e.nlate);
-		iw_end_settle(&s->e);
+		iw_end_in_done(&s->e, n);
 		check(s->m, !atomic_load(&s->e.m->changing));
+		for (size_t k = amount(s->m); s->m->hasty && s->e.m->late.n && below(s->m, 3); )
+			s->consumed += read_mapped(s, k);
 		return true;
 	}
 	soft->rx_len += (uint32_t)n;
