@@ -558,7 +558,7 @@ static void once(const struct iw_rs_param *p)
 {
 	z.tx = calloc(1, RING);
 	z.own = (struct iw_map_priv){ .f = malloc(sizeof(*z.own.f)), .s = aligned_alloc(IW_SOFT_PAGE, sizeof(*z.own.s)), .rq = calloc(1, BUFS * BUF),
-				      .rd = calloc(1, RD), .rx_ring = calloc(1, RING) };
+				      .rd = calloc(1, RD), .rx_ring = calloc(1, RING), .tx = z.tx };
 	z.map = aligned_alloc(IW_MAP_PAGE, iw_map_size(p));
 	memset(z.map, 0, iw_map_size(p));
 	iw_map_at(z.map, p, &z.shared);
