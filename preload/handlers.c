@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* Handlers of signals: the calls that set one are seen, before they do and after. */
+/*
+ * Handlers of signals. In the place of each stands come(): one that interrupts a step of the library is put off to the step's end, so that a
+ * step need not block signals before any come. The program is answered as if its own stood there.
+ */
 #include <signal.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include "handlers.h"
 #include "init.h"
 #include "lib.h"
-#include "map.h"
+#include "lock.h"
 #include "proc.h"
 #include "real.h"
 #include "sys.h"
@@ -21,24 +25,122 @@ IW_EXPORT sighandler_t __sysv_signal(int n, sighandler_t h);
 IW_EXPORT sighandler_t sigset(int n, sighandler_t h);
 IW_EXPORT int siginterrupt(int n, int flag);
 
-_Atomic uint32_t iw_handlers;
+#define OURS (SA_SIGINFO | SA_RESETHAND)	/* of its flags the kernel has our own: come() wants the information, and is not reset before the handler runs */
+
+_Atomic uint32_t iw_handlers, iw_handlers_unseen;
 _Atomic uint64_t iw_handlers_restart, iw_handlers_interrupt;
+__thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec"))) = { .mask = ~0ull };
+
+/* What the program set where the kernel has come(). Changed under the lock. */
+static struct {
+	_Atomic(sighandler_t) handler;
+	_Atomic int flags;
+} set[NSIG];
+static struct iw_lock lock;
+static uint64_t interrupting;	/* siginterrupt(), for signal(): under the lock */
 
 static bool is_handler(sighandler_t h)
 {
 	return h != SIG_DFL && h != SIG_IGN && h != SIG_ERR;
 }
 
-static void coming(sighandler_t h)
+/* Faults have to be dealt with where they happen, and 32 and 33 are libc's. */
+static bool put_off(int n)
 {
-	iw_init();
-	if (!is_handler(h) || atomic_load(&iw_handlers))
-		return;
-	atomic_store(&iw_handlers, 1);
-	iw_maps_settle();
+	return n > 0 && n < NSIG && n != SIGKILL && n != SIGSTOP && n != 32 && n != 33 && !(IW_SIG_BIT(n) & IW_SIG_FAULTS);
 }
 
-static void set(_Atomic uint64_t *v, uint64_t bit, bool on)
+/* ---- a signal ---- */
+
+/* Nothing else comes before the step ends, this one then. */
+static void later(int n, siginfo_t *info, ucontext_t *uc)
+{
+	struct iw_handlers_step *t = &iw_handlers_step;
+	uint64_t mask;
+
+	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
+	t->mask &= mask;	/* one that interrupts us, or that we interrupt, is no different: the smallest is the program's */
+	t->came = true;
+	mask |= ~IW_SIG_FAULTS;
+	memcpy(&uc->uc_sigmask, &mask, sizeof(mask));
+	if (IW_SYS(rt_tgsigqueueinfo, IW_SYS(getpid), IW_SYS(gettid), n, info) < 0)
+		IW_SYS(kill, IW_SYS(getpid), n);
+}
+
+/* SA_RESETHAND: of two that come at once one finds the handler. */
+static bool reset(int n, sighandler_t *h)
+{
+	struct sigaction k;
+
+	if (!atomic_compare_exchange_strong(&set[n].handler, h, SIG_DFL))
+		return false;
+	iw_real.sigaction(n, NULL, &k);
+	k.sa_handler = SIG_DFL;
+	k.sa_flags = (k.sa_flags & ~OURS) | (atomic_load(&set[n].flags) & OURS);
+	iw_real.sigaction(n, &k, NULL);
+	return true;
+}
+
+static void come(int n, siginfo_t *info, void *context)
+{
+	sighandler_t h = atomic_load(&set[n].handler);
+
+	if (iw_handlers_step.n || !is_handler(h) || (atomic_load(&set[n].flags) & SA_RESETHAND && !reset(n, &h)))
+		later(n, info, context);
+	else
+		(struct sigaction){ .sa_handler = h }.sa_sigaction(n, info, context);
+}
+
+static bool is_come(sighandler_t h)
+{
+	return (struct sigaction){ .sa_handler = h }.sa_sigaction == come;
+}
+
+void iw_handlers_late(void)
+{
+	struct iw_handlers_step *t = &iw_handlers_step;
+	uint64_t mask = t->mask;
+
+	t->came = false;
+	t->mask = ~0ull;
+	iw_sig_restore(mask);
+}
+
+void iw_handlers_left(void)
+{
+	iw_handlers_step.n = 0;
+	if (iw_handlers_step.came)
+		iw_handlers_late();
+}
+
+/* ---- those that the library did not see set ---- */
+
+struct kernel_action {
+	sighandler_t handler;
+	unsigned long flags;
+	void *restorer;
+	uint64_t mask;
+};
+
+static bool ask(int n, struct kernel_action *k)
+{
+	return IW_SYS(rt_sigaction, n, NULL, k, sizeof(k->mask)) >= 0;
+}
+
+void iw_handlers_look(void)
+{
+	struct kernel_action k;
+
+	for (int n = 1; n < NSIG && !atomic_load(&iw_handlers_unseen); n++)
+		if (put_off(n) && ask(n, &k) && is_handler(k.handler) && !is_come(k.handler)) {
+			atomic_store(&iw_handlers, 1);
+			atomic_store(&iw_handlers_unseen, 1);
+		}
+}
+
+/* ---- setting one ---- */
+
+static void put(_Atomic uint64_t *v, uint64_t bit, bool on)
 {
 	if (on)
 		atomic_fetch_or(v, bit);
@@ -46,51 +148,64 @@ static void set(_Atomic uint64_t *v, uint64_t bit, bool on)
 		atomic_fetch_and(v, ~bit);
 }
 
-/* It is there. That of a vfork child is its own, these words are its parent's. */
-static void came(int n, bool handler, bool restart)
+static void know(int n, bool handler, bool restart)
 {
-	if (n <= 0 || n >= NSIG || iw_in_vfork())
+	put(&iw_handlers_restart, IW_SIG_BIT(n), handler && restart);
+	put(&iw_handlers_interrupt, IW_SIG_BIT(n), handler && !restart);
+}
+
+/* What the program had set. */
+static void theirs(int n, struct sigaction *old, sighandler_t handler, int flags)
+{
+	if (old->sa_sigaction != come)
 		return;
-	set(&iw_handlers_restart, 1ull << (n - 1), handler && restart);
-	set(&iw_handlers_interrupt, 1ull << (n - 1), handler && !restart);
+	old->sa_handler = handler;
+	old->sa_flags = (old->sa_flags & ~OURS) | (flags & OURS);
 }
 
-/* The same, by what libc made of it. */
-static void changed(int n)
+/* Under the lock. */
+static int change(int n, const struct sigaction *a, struct sigaction *old)
 {
-	struct {
-		sighandler_t handler;
-		unsigned long flags;
-		void *restorer;
-		uint64_t mask;
-	} k;
+	sighandler_t was = atomic_load(&set[n].handler);
+	int flags = atomic_load(&set[n].flags), r;
+	struct sigaction k = *a;
 
-	if (IW_SYS(rt_sigaction, n, NULL, &k, sizeof(k.mask)) >= 0)
-		came(n, is_handler(k.handler), k.flags & SA_RESTART);
-}
-
-static sighandler_t changed_from(int n, sighandler_t old)
-{
-	if (old != SIG_ERR)
-		changed(n);
-	return old;
+	if (is_handler(a->sa_handler) && put_off(n)) {
+		atomic_store(&set[n].flags, a->sa_flags);
+		atomic_store(&set[n].handler, a->sa_handler);
+		k.sa_sigaction = come;
+		k.sa_flags = (k.sa_flags & ~OURS) | SA_SIGINFO;
+	}
+	r = iw_real.sigaction(n, &k, old);
+	if (!r)
+		theirs(n, old, was, flags);
+	return r;
 }
 
 int sigaction(int n, const struct sigaction *a, struct sigaction *old)
 {
-	/* libc reads it, too, unless it keeps the signal to itself */
-	bool reads = a && n > 0 && n < NSIG && n != 32 && n != 33;
-	struct sigaction new;
+	struct sigaction new, was;
+	uint64_t sigs;
 	int r;
 
 	iw_init();
-	if (reads) {
-		memcpy(&new, a, sizeof(new));
-		coming(new.sa_handler);
+	/* the one set by a vfork child is its own, what is kept here is its parent's */
+	if (!a || n < 1 || n >= NSIG || iw_in_vfork()) {
+		r = iw_real.sigaction(n, a, old);
+		if (!r && old)
+			theirs(n, old, atomic_load(&set[n].handler), atomic_load(&set[n].flags));
+		return r;
 	}
-	r = iw_real.sigaction(n, a, old);
-	if (reads && !r)
-		came(n, is_handler(new.sa_handler), new.sa_flags & SA_RESTART);
+	new = *a;
+	if (is_handler(new.sa_handler))
+		atomic_store(&iw_handlers, 1);
+	sigs = iw_lock(&lock);
+	r = change(n, &new, &was);
+	if (!r)
+		know(n, is_handler(new.sa_handler), new.sa_flags & SA_RESTART);
+	iw_unlock(&lock, sigs);
+	if (!r && old)
+		*old = was;
 	return r;
 }
 
@@ -99,10 +214,22 @@ int __sigaction(int n, const struct sigaction *a, struct sigaction *old)
 	return sigaction(n, a, old);
 }
 
+/* As libc makes them of sigaction(). */
+static sighandler_t simple(int n, sighandler_t h, int flags, bool masks)
+{
+	struct sigaction a = { .sa_handler = h, .sa_flags = flags }, old;
+
+	sigemptyset(&a.sa_mask);
+	if (h == SIG_ERR || n < 1 || n >= NSIG || (masks && sigaddset(&a.sa_mask, n))) {
+		errno = EINVAL;
+		return SIG_ERR;
+	}
+	return sigaction(n, &a, &old) ? SIG_ERR : old.sa_handler;
+}
+
 sighandler_t signal(int n, sighandler_t h)
 {
-	coming(h);
-	return changed_from(n, iw_real.signal(n, h));
+	return simple(n, h, n > 0 && n < NSIG && interrupting & IW_SIG_BIT(n) ? 0 : SA_RESTART, true);
 }
 
 sighandler_t bsd_signal(int n, sighandler_t h)
@@ -117,8 +244,7 @@ sighandler_t ssignal(int n, sighandler_t h)
 
 sighandler_t __sysv_signal(int n, sighandler_t h)
 {
-	coming(h);
-	return changed_from(n, iw_real.__sysv_signal(n, h));
+	return simple(n, h, (int)(SA_RESETHAND | SA_NODEFER), false);
 }
 
 sighandler_t sysv_signal(int n, sighandler_t h)
@@ -128,17 +254,36 @@ sighandler_t sysv_signal(int n, sighandler_t h)
 
 sighandler_t sigset(int n, sighandler_t h)
 {
-	coming(h);
-	return changed_from(n, iw_real.sigset(n, h));
+	uint64_t bit, was = 0;
+	sighandler_t old;
+
+	iw_init();
+	if (h == SIG_HOLD) {
+		old = iw_real.sigset(n, h);
+		return is_come(old) ? atomic_load(&set[n].handler) : old;
+	}
+	old = simple(n, h, 0, false);
+	if (old == SIG_ERR)
+		return old;
+	bit = IW_SIG_BIT(n);
+	IW_SYS(rt_sigprocmask, SIG_UNBLOCK, &bit, &was, 8);
+	return was & bit ? SIG_HOLD : old;
 }
 
 int siginterrupt(int n, int flag)
 {
+	struct kernel_action k;
+	uint64_t sigs;
 	int r;
 
 	iw_init();
+	sigs = iw_lock(&lock);
 	r = iw_real.siginterrupt(n, flag);
-	if (!r)
-		changed(n);
+	if (!r && !iw_in_vfork()) {
+		interrupting = flag ? interrupting | IW_SIG_BIT(n) : interrupting & ~IW_SIG_BIT(n);
+		if (ask(n, &k))
+			know(n, is_handler(k.handler), k.flags & SA_RESTART);
+	}
+	iw_unlock(&lock, sigs);
 	return r;
 }

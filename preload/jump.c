@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* longjmp() out of a handler leaves the calls that the handler interrupted. Whether it really does nobody can say here. */
+#include "handlers.h"
 #include "init.h"
 #include "lib.h"
 #include "real.h"
@@ -12,6 +13,8 @@
 	{ \
 		if (iw_unlikely(iw_sleeps)) \
 			iw_sleeps_left(); \
+		if (iw_unlikely(iw_handlers_step.n))	/* out of a fault's */ \
+			iw_handlers_left(); \
 		iw_init(); \
 		iw_real.name(env, v); \
 	}

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Futex locks that are held with signals blocked. */
 #include <linux/futex.h>
-#include <signal.h>
 #include <time.h>
 
 #include "lock.h"
 #include "sys.h"
 
-#define SIGBIT(n) (1ull << ((n) - 1))
-
 uint64_t iw_sig_block(void)
 {
-	uint64_t all = ~(SIGBIT(SIGSEGV) | SIGBIT(SIGBUS) | SIGBIT(SIGILL) | SIGBIT(SIGFPE) | SIGBIT(SIGTRAP) | SIGBIT(SIGSYS));
-	uint64_t old = 0;
+	uint64_t all = ~IW_SIG_FAULTS, old = 0;
 
 	IW_SYS(rt_sigprocmask, SIG_BLOCK, &all, &old, 8);
 	return old;

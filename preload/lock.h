@@ -3,8 +3,13 @@
 #ifndef IW_PRELOAD_LOCK_H
 #define IW_PRELOAD_LOCK_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+
+/* They are never blocked: what raised them would end the process. */
+#define IW_SIG_BIT(n)	(1ull << ((n) - 1))
+#define IW_SIG_FAULTS	(IW_SIG_BIT(SIGSEGV) | IW_SIG_BIT(SIGBUS) | IW_SIG_BIT(SIGILL) | IW_SIG_BIT(SIGFPE) | IW_SIG_BIT(SIGTRAP) | IW_SIG_BIT(SIGSYS))
 
 #pragma GCC visibility push(hidden)
 

@@ -42,36 +42,14 @@ static _Atomic uint32_t maps;	/* streams that are mapped */
 
 /* ---- steps ---- */
 
-static __thread bool sigs_blocked __attribute__((tls_model("initial-exec")));	/* for all steps until iw_steps_end() */
-
-void iw_steps_begin(struct iw_step *all)
-{
-	all->blocked = atomic_load_explicit(&iw_handlers, memory_order_relaxed) && !sigs_blocked;
-	if (!all->blocked)
-		return;
-	all->sigs = iw_sig_block();
-	sigs_blocked = true;
-}
-
-void iw_steps_end(const struct iw_step *all)
-{
-	if (!all->blocked)
-		return;
-	sigs_blocked = false;
-	iw_sig_restore(all->sigs);
-}
-
 void iw_step_begin(struct iw_lock *l, struct iw_step *st)
 {
-	for (;;) {
-		st->blocked = atomic_load_explicit(&iw_handlers, memory_order_relaxed) && !sigs_blocked;
-		if (iw_unlikely(st->blocked))
-			st->sigs = iw_sig_block();
-		iw_lock_only(l);
-		if (iw_likely(st->blocked || sigs_blocked || !atomic_load(&iw_handlers)))
-			return;
-		iw_unlock_only(l);
-	}
+	st->blocked = atomic_load_explicit(&iw_handlers_unseen, memory_order_relaxed);
+	if (iw_unlikely(st->blocked))
+		st->sigs = iw_sig_block();
+	else
+		iw_handlers_hold();
+	iw_lock_only(l);
 }
 
 void iw_step_end(struct iw_lock *l, const struct iw_step *st)
@@ -79,6 +57,24 @@ void iw_step_end(struct iw_lock *l, const struct iw_step *st)
 	iw_unlock_only(l);
 	if (iw_unlikely(st->blocked))
 		iw_sig_restore(st->sigs);
+	else
+		iw_handlers_release();
+}
+
+void iw_step_block(struct iw_step *st)
+{
+	struct iw_handlers_step *h = &iw_handlers_step;
+
+	if (st->blocked)
+		return;
+	st->sigs = iw_sig_block();
+	st->blocked = true;
+	h->n--;
+	if (!h->came)
+		return;
+	st->sigs = h->mask;
+	h->came = false;
+	h->mask = ~0ull;
 }
 
 void iw_map_lock(struct iw_stream *s, struct iw_step *st)
@@ -247,15 +243,6 @@ void iw_maps_give(bool all)
 
 	for (int fd = next(0, all, &s); fd >= 0; fd = next(fd + 1, all, &s))
 		iw_map_give(fd, s);
-}
-
-void iw_maps_settle(void)
-{
-	struct iw_stream *s;
-
-	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s))
-		iw_unlock(&s->map_lock, iw_lock(&s->map_lock));
-	iw_unlock(&iw_tab_lock, iw_lock(&iw_tab_lock));
 }
 
 static int fd_of(int tcp, struct iw_stream **s)
@@ -449,6 +436,7 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 	nodelay(g->tcp, s->map_nodelay);
 	s->map = g->map;
 	s->map_len = g->len;
+	iw_handlers_look();
 	iw_mapped_begin(s);
 	atomic_fetch_add(&s->map_epoch, 1);
 	atomic_fetch_add(&maps, 1);

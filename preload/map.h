@@ -36,22 +36,18 @@ bool iw_maps_any(bool all);		/* is there one? Under iw_tab_lock there will be no
 void iw_maps_forked_child(void);
 /* The process ends: those whose end nobody else would say. */
 void iw_maps_exit(void);
-/* Who holds the lock of one, or iw_tab_lock by iw_step_begin(), has signals blocked when this returns, if iw_handlers says so. */
-void iw_maps_settle(void);
 /* fd is the hidden number of one; and has to go elsewhere: see iw_internal_make_way(). */
 bool iw_map_owns(int fd);
 void iw_map_make_way(int fd);
 
-/* A step that does not wait, under a lock: of a map, or iw_tab_lock. Signals are blocked only where handlers may come. */
+/* A step that does not wait, under a lock: of a map, or iw_tab_lock. No handler comes in it. */
 struct iw_step {
 	bool blocked;		/* signals, which were sigs */
 	uint64_t sigs;
 };
 void iw_step_begin(struct iw_lock *l, struct iw_step *st);
 void iw_step_end(struct iw_lock *l, const struct iw_step *st);
-/* Around many steps: signals are blocked once. */
-void iw_steps_begin(struct iw_step *all);
-void iw_steps_end(const struct iw_step *all);
+void iw_step_block(struct iw_step *st);		/* they are, from now on: who will let them in somewhere within */
 
 /* ---- for paths/mapped.c ---- */
 

@@ -376,11 +376,9 @@ static void prefetch(const struct epoll_event *ev)
 
 int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest)
 {
-	struct iw_step all;
 	int found = 0;
 
 	*rest = 0;
-	iw_steps_begin(&all);
 	for (int i = 0; i < n; i++) {
 		struct epoll_event e = ev[i];
 		struct iw_reg *r = iw_reg_of(e.data.u64);
@@ -394,7 +392,6 @@ int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest)
 			ev[found++] = e;
 		}
 	}
-	iw_steps_end(&all);
 	return found;
 }
 

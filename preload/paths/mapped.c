@@ -161,11 +161,13 @@ static void leave(struct call *c)
 /* For a while, in which no handler comes where the lock lets none come. */
 static void pause_step(struct call *c)
 {
-	struct iw_step none = { 0 };
 	short what;
 	bool tell = ours(c->s) && news(c->s, &what);
 
-	iw_map_unlock(c->s, &none);
+	if (c->st.blocked)
+		iw_unlock_only(&c->s->map_lock);
+	else
+		iw_map_unlock(c->s, &c->st);
 	if (tell)
 		iw_ready(c->s, c->fd, what);
 }
@@ -513,6 +515,8 @@ static int wait_for(struct call *c, unsigned int what, int option)
 		return receive(c);
 	if (!may_sleep(c, option))
 		return 0;
+	if (atomic_load(&iw_handlers))
+		iw_step_block(&c->st);
 	c->sends = what & IW_END_OUT;
 	atomic_fetch_add(&s->map_senders, c->sends);
 	pause_step(c);

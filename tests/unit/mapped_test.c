@@ -29,8 +29,11 @@
 
 /* ---- the core, as far as the path needs it ---- */
 
-_Atomic uint32_t iw_fdtab[IW_FD_MAX], iw_handlers;
+_Atomic uint32_t iw_fdtab[IW_FD_MAX], iw_handlers, iw_handlers_unseen;
 _Atomic uint64_t iw_handlers_restart, iw_handlers_interrupt;
+__thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
+void iw_handlers_late(void) { }
+void iw_handlers_look(void) { }
 _Atomic int iw_fd_high_app = -1;
 struct iw_lock iw_tab_lock;
 struct iw_real iw_real;

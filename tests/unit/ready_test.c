@@ -200,14 +200,6 @@ void iw_step_end(struct iw_lock *l, const struct iw_step *st)
 	iw_unlock(l, st->sigs);
 }
 
-void iw_steps_begin(struct iw_step *all)
-{
-}
-
-void iw_steps_end(const struct iw_step *all)
-{
-}
-
 _Atomic uint64_t iw_bursts;
 
 void iw_bursts_send(const struct iw_stream *but)
