@@ -203,7 +203,7 @@ static int import_late(const struct iw_map *m, const struct iw_map_priv *to, con
 
 		if (read == len)
 			continue;
-		if (off > IW_SOFT_RX || len > IW_SOFT_RX - off || pos + len - rs->rx_cons > rs->p.rx_len)
+		if (off > IW_SOFT_RX || len > IW_SOFT_RX - off || len - read > rs->p.rx_len || pos + len - rs->rx_cons > rs->p.rx_len)
 			return -EPROTO;
 		put_ring(to->rx_ring, rs->p.rx_len, pos + read, from->s->rx + off + read, len - (uint32_t)read);
 	}
@@ -242,7 +242,8 @@ uint64_t iw_map_read(const struct iw_map_priv *of)
 /* What it received lies behind what it had: nobody will read it, but credits and ACKs are in it. */
 int iw_map_recover(struct iw_map *m, const struct iw_map_priv *to, uint64_t sent, uint64_t read)
 {
-	struct iw_end e = { .m = m, .f = to->f, .s = to->s, .rq = to->rq, .rd = to->rd, .rx_ring = to->rx_ring, .tx = to->tx };
+	struct iw_map own = { 0 };	/* somebody may still write into the other */
+	struct iw_end e = { .m = &own, .f = to->f, .s = to->s, .rq = to->rq, .rd = to->rd, .rx_ring = to->rx_ring, .tx = to->tx };
 	struct iw_soft *s = to->s;
 	struct iw_map_priv at;
 	size_t out;
@@ -254,7 +255,6 @@ int iw_map_recover(struct iw_map *m, const struct iw_map_priv *to, uint64_t sent
 	iw_end_out(&e, &out);
 	if (sent > out || read > IW_SOFT_RX - s->rx_len)
 		return -EPROTO;
-	m->late.n = 0;
 	iw_map_at(m, &to->f->p, &at);
 	memcpy(s->rx + s->rx_len, at.s->rx + s->rx_len, read);
 	if (sent)

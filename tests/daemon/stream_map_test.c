@@ -1202,6 +1202,18 @@ static _Noreturn void owner_is_hostile(unsigned int seed)
 	}
 }
 
+/* What a process with nothing but a map has of the daemon's memory: a wild write of it must not reach more. */
+static void own_only(const struct owner *o)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	char line[512], kind[8];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %7s", &from, &to, kind) == 3 && kind[3] == 's' && from != (uintptr_t)lib[0].map && from != (uintptr_t)o)
+			munmap((void *)from, to - from);
+}
+
 /* Of end 0, which has nothing but its own from here on. */
 static pid_t owner_of(struct owner *o, unsigned int seed, bool hostile)
 {
@@ -1209,6 +1221,8 @@ static pid_t owner_of(struct owner *o, unsigned int seed, bool hostile)
 
 	for (int sig = 1; !pid && sig < SIGSYS; sig++)
 		signal(sig, SIG_DFL);	/* a death is a death */
+	if (!pid)
+		own_only(o);
 	if (!pid && hostile)
 		owner_is_hostile(seed);
 	if (!pid)

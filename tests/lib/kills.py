@@ -120,16 +120,17 @@ class Host:
 
 
 class Pair:
-    def __init__(self, n, hosts):
+    def __init__(self, n, hosts, totals=(1, 500, 3000, 20000, 1 << 20), confs=None, row=0):
         self.hosts = hosts			# of end 0, the client, and of end 1
+        self.row = row
         self.seed = rnd.randrange(1 << 30)
         self.path = "%s/pair%d" % (DIR, n)
         with open(self.path, "wb") as f:
             for _ in range(2):
-                f.write(END.pack(rnd.choice((1, 500, 3000, 20000, 1 << 20)), *[0] * 8))
+                f.write(END.pack(rnd.choice(totals), *[0] * 8))
         with open(self.path, "r+b") as f:
             self.map = mmap.mmap(f.fileno(), 0)
-        self.confs = [rnd.choice(CONFS) for _ in range(2)]
+        self.confs = [rnd.choice(confs or CONFS) for _ in range(2)]
         self.nap = rnd.choice((0, 300, 1000, 3000))
         self.dead = [False, False]
         self.proc = [self.run(e) for e in (0, 1)]
@@ -138,7 +139,7 @@ class Pair:
         h = self.hosts[e]
         env = dict(os.environ, LD_PRELOAD=LIB, IWSOCK_RUNDIR=h.dir, IWSOCK_CONF=self.confs[e])
         return subprocess.Popen(h.enter("env", "LD_PRELOAD=" + LIB, BUILD + "/tests/lib/talker", self.path, str(e), self.hosts[1].addr, str(self.seed),
-                                        str(self.nap)),
+                                        str(self.nap), str(self.row)),
                                 env={k: v for k, v in env.items() if k != "LD_PRELOAD"}, stdin=subprocess.DEVNULL)
 
     def end(self, e):
@@ -282,4 +283,5 @@ def main():
     print("%s the daemons end well" % ("not ok" if any(status) else "ok"))
 
 
-main()
+if __name__ == "__main__":
+    main()

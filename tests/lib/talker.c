@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One end of a connection that may be killed at any moment: octets of a pattern both ways, first in small pieces that wait for each other, then
- * as they go. How far it is stands in a shared file: talker FILE END ADDRESS SEED NAP. End 0 connects, end 1 listens. NAP: us between small pieces.
+ * as they go. How far it is stands in a shared file: talker FILE END ADDRESS SEED NAP [ROW]. End 0 connects, end 1 listens. NAP: us between small
+ * pieces. ROW: so many pieces at most are sent one after the other.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,7 +33,7 @@ struct end {			/* tests/lib/kills.py reads it */
 
 static struct end *me;
 static unsigned int seed[2];	/* mine, theirs */
-static unsigned int nap_us;
+static unsigned int nap_us, row;
 
 static uint8_t octet(uint64_t pos, unsigned int s)
 {
@@ -72,7 +73,7 @@ static bool may_send(void)
 	return me->sent < me->total && (me->eof || me->sent > SMALL || me->sent < me->got + AHEAD);
 }
 
-static int say(int fd, unsigned int *r)
+static int say(int fd, unsigned int *r, bool small)
 {
 	static uint8_t buf[65536];
 	uint64_t n;
@@ -80,7 +81,7 @@ static int say(int fd, unsigned int *r)
 
 	if (me->sent < SMALL && nap_us)
 		usleep((unsigned int)rand_r(r) % nap_us);
-	n = 1 + (uint64_t)rand_r(r) % (me->sent < SMALL ? AHEAD : sizeof(buf));
+	n = 1 + (uint64_t)rand_r(r) % (me->sent < SMALL ? AHEAD : small ? 300 : sizeof(buf));
 	if (n > me->total - me->sent)
 		n = me->total - me->sent;
 	for (uint64_t i = 0; i < n; i++)
@@ -95,6 +96,17 @@ static int say(int fd, unsigned int *r)
 	if (me->sent == me->total && shutdown(fd, SHUT_WR) && errno != ENOTCONN)	/* reset meanwhile: the next recv() says so */
 		return -errno;
 	return 0;
+}
+
+static int say_row(int fd, unsigned int *r)
+{
+	unsigned int n = row && me->sent >= SMALL && rand_r(r) % 2 ? (unsigned int)rand_r(r) % row : 0;
+	int ret;
+
+	do {
+		ret = say(fd, r, n);
+	} while (!ret && n-- && me->sent < me->total);
+	return ret;
 }
 
 /* 0, or -errno; -EILSEQ: they are not the other's. */
@@ -124,6 +136,7 @@ int main(int argc, char **argv)
 	close(file);
 	me = &both[!client];
 	nap_us = (unsigned int)atoi(argv[5]);
+	row = argc > 6 ? (unsigned int)atoi(argv[6]) : 0;
 	seed[0] = r + !client;
 	seed[1] = r + client;
 	fd = fresh(argv[3], client);
@@ -135,11 +148,11 @@ int main(int argc, char **argv)
 		if (poll(&p, 1, -1) < 0)
 			return over(2, errno);
 		if (p.revents & POLLOUT)
-			ret = say(fd, &r);
+			ret = say_row(fd, &r);
 		if (!ret && p.revents & (POLLIN | POLLERR | POLLHUP) && !me->eof)
 			ret = hear(fd);
 		else if (!ret && p.revents & (POLLERR | POLLHUP))	/* its end was read, and it is gone */
-			ret = may_send() ? say(fd, &r) : -ECONNRESET;
+			ret = may_send() ? say_row(fd, &r) : -ECONNRESET;
 	}
 	close(fd);
 	return over(ret == -EILSEQ ? 3 : ret ? 2 : 1, -ret);

@@ -266,6 +266,30 @@ static void test_every_word(void **state)
 	pair_free(m);
 }
 
+/* Payload that is said to lie anywhere; and more of it than the ring has, where the sum of place and length is small. */
+static void test_late_anything(void **state)
+{
+	for (uint64_t i = 0; i < 10 * runs; i++) {
+		struct side *s;
+		struct pair *m = under_way(first_seed + i, &s);
+		const struct iw_rs *rs = &s->e.f->rs;
+		struct iw_map_late *l = &s->v.map->late;
+
+		if (below(m, 2) && rs->rx_cons + rs->p.rx_len < IW_SOFT_RX) {
+			*l = (struct iw_map_late){ .pos = rs->rx_cons + below(m, rs->p.rx_len) - IW_SOFT_RX, .n = 1, .v[0].len = IW_SOFT_RX };
+			check(m, iw_map_import(s->v.map, &s->v.p));
+		} else {
+			for (unsigned int n = 1 + below(m, 8); n--; ) {
+				uint32_t *w = word(m, l, sizeof(*l));
+
+				*w = value(m, *w);
+			}
+			import_spoiled(s);
+		}
+		pair_free(m);
+	}
+}
+
 /* ---- what is gathered ---- */
 
 static size_t gather(struct side *s, size_t n)
@@ -430,6 +454,7 @@ int main(void)
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_every_word),
+		cmocka_unit_test(test_late_anything),
 		cmocka_unit_test(test_gathered),
 		cmocka_unit_test(test_gathered_anything),
 	};
