@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/single_threaded.h>
 
 #pragma GCC visibility push(hidden)
 
@@ -13,6 +14,12 @@ extern _Atomic uint32_t iw_handlers;		/* there is one, or was */
 extern _Atomic uint32_t iw_handlers_unseen;	/* one was set by a system call, or by libc itself: it is not put off */
 /* Signals, n by bit n - 1, whose handler has SA_RESTART; and whose handler has not. */
 extern _Atomic uint64_t iw_handlers_restart, iw_handlers_interrupt;
+
+/* In a process of one thread without handlers nobody comes in between. */
+static inline bool iw_handlers_alone(void)
+{
+	return __libc_single_threaded && !atomic_load_explicit(&iw_handlers, memory_order_relaxed);
+}
 
 /* Are there any that were not seen? Some system calls: when the first step of something is near. */
 void iw_handlers_look(void);

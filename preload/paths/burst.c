@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Bursts: see burst.h; who sends what is gathered, and when the daemon does, docs/mapped.md. Only in a process of one thread without handlers. */
 #include <string.h>
-#include <sys/single_threaded.h>
 
 #include "preload/conf.h"
 #include "preload/daemon.h"
@@ -29,11 +28,6 @@ static struct {
 	int fd;
 } places[PLACES];
 
-static bool alone(void)
-{
-	return __libc_single_threaded && !atomic_load_explicit(&iw_handlers, memory_order_relaxed);
-}
-
 void iw_burst_end(struct iw_stream *s)
 {
 	s->map_run = 0;
@@ -51,7 +45,7 @@ void iw_burst_lost(struct iw_stream *s)
 /* TCP_CORK waits for more than would be gathered. */
 static bool may(struct iw_stream *s)
 {
-	return !(atomic_load_explicit(&iw_stream_end(s)->opts, memory_order_relaxed) & IW_SOPT_CORK) && alone() &&
+	return !(atomic_load_explicit(&iw_stream_end(s)->opts, memory_order_relaxed) & IW_SOPT_CORK) && iw_handlers_alone() &&
 	       !iw_orphan_known(s) && atomic_load_explicit(&iw_conf_burst, memory_order_relaxed) && iw_daemon_up();
 }
 
@@ -140,7 +134,7 @@ bool iw_burst_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 	const void *p = io->one.iov_base;
 	size_t len = io->one.iov_len;
 
-	if (io->vec || !len || len > IW_BURST_MOST || (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) || !alone() || paused(s) || !readable(s, p, len))
+	if (io->vec || !len || len > IW_BURST_MOST || (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) || !iw_handlers_alone() || paused(s) || !readable(s, p, len))
 		return false;
 	if (!noted(s, fd) || !send_on(s, fd, len) || !iw_end_gather(&s->view, p, len))
 		return false;

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
-#include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
@@ -455,11 +454,6 @@ static int sleep_poll(struct call *c, int tcp, short events)
 	return r;
 }
 
-static bool alone(void)
-{
-	return __libc_single_threaded && !atomic_load(&iw_handlers);
-}
-
 /* Where nobody can come in between: the octets themselves, locked. */
 static int receive(struct call *c)
 {
@@ -511,7 +505,7 @@ static int wait_for(struct call *c, unsigned int what, int option)
 		iw_map_lock(s, &c->st);
 		return 0;
 	}
-	if (what == IW_END_IN && option == SO_RCVTIMEO && alone())
+	if (what == IW_END_IN && option == SO_RCVTIMEO && iw_handlers_alone())
 		return receive(c);
 	if (!may_sleep(c, option))
 		return 0;
@@ -838,7 +832,7 @@ static bool at_once(struct call *c)
 {
 	struct iw_stream *s = c->s;
 
-	return c->len && alone() && !iw_end_unread(&s->view) && !(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_orphan_eof(s) && !pending(s) &&
+	return c->len && iw_handlers_alone() && !iw_end_unread(&s->view) && !(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_orphan_eof(s) && !pending(s) &&
 	       waits(c) && !raw_octets(c);
 }
 
