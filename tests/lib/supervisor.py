@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 supervisor.py READY PROGRAM ARGUMENT...: a service manager with a store of descriptors, as systemd has one: starts the program again whenever it has ended,
-with what it was given to keep. A line into READY at each READY=1: the pid, and how many descriptors are kept. Ends by SIGTERM, and the program with it.
+with what it was given to keep. A line into READY at each READY=1: the pid, how many descriptors are kept, and ms since its start. Ends by SIGTERM, and the program with it.
 """
 import array
 import fcntl
@@ -10,6 +10,7 @@ import select
 import signal
 import socket
 import sys
+import time
 
 store = []		# name, fd
 address = "\0iwt-supervisor.%d" % os.getpid()
@@ -19,6 +20,8 @@ notify.setblocking(False)
 
 
 def start():
+    global since
+    since = time.monotonic()
     pid = os.fork()
     if pid:
         return pid
@@ -50,7 +53,7 @@ def one():
         store = [s for s in store if s[0] != said["FDNAME"]]
     if "READY" in said:
         with open(sys.argv[1], "a") as f:
-            print(pid, len(store), file=f, flush=True)
+            print(pid, len(store), int((time.monotonic() - since) * 1000), file=f, flush=True)
     return True
 
 
