@@ -127,7 +127,7 @@ class Pair:
         self.path = "%s/pair%d" % (DIR, n)
         with open(self.path, "wb") as f:
             for _ in range(2):
-                f.write(END.pack(rnd.choice(totals), *[0] * 8))
+                f.write(END.pack(rnd.choice(totals), *[0] * 8, b""))
         with open(self.path, "r+b") as f:
             self.map = mmap.mmap(f.fileno(), 0)
         self.confs = [rnd.choice(confs or CONFS) for _ in range(2)]
