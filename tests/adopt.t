@@ -16,12 +16,12 @@ daemon_start 1
 host_bg 2 iwarpd.2.log "$PY" "$RIG_TESTS/lib/supervisor.py" "$RIG_DIR/ready" "$IW_BUILD/iwarpd" --run-dir "$(host_dir 2)" $RIG_DAEMON_OPTS
 supervisor=$!
 starts=0
-# started: the next daemon is ready; its pid is in $pid, how many descriptors it was given in $kept
+# started: the next daemon is ready; its pid is in $pid, how many descriptors it was given in $kept, the time that it took in $ms
 is_ready() { [ "$(wc -l <"$RIG_DIR/ready")" -gt $starts ]; }
 started() {
 	until_true 20 is_ready || { diag "no iwarpd"; return 1; }
 	starts=$((starts + 1))
-	read -r pid kept < <(tail -n 1 "$RIG_DIR/ready")
+	read -r pid kept ms < <(tail -n 1 "$RIG_DIR/ready")
 }
 mapped() { [ "$(stream_count 2 "r['path'] == 'mapped'")" = $N ]; }
 listed() { [ "$(stream_count 2 "r['transport'] == 'iwarp'")" = $N ]; }
@@ -43,18 +43,19 @@ tell crowd "ask 5"
 ok $? "the daemon is killed: all go on"
 started
 ok $? "there is another one"
-t=$(date +%s%N)
-until_true 10 listed
+listed
 ok $? "which has all of them" || diag "$(host_ctl 2 streams | head -n 5)"
-at_most $((($(date +%s%N) - t) / 1000000)) 2000 "within two seconds"
+at_most "$ms" 2000 "within two seconds"
 is "$kept" $((6 * N)) "of each six descriptors were kept"
 tell crowd "ask 5"
 ok $? "they go on"
+: >"$RIG_DIR/ready.deaf"	# of these ten the store has two maps, one before the other
 tell crowd "fork 10"
 ok $? "with a child, which uses ten of them"
 until_true 20 become_mapped
 ok $? "and are mapped again" || diag "$(host_ctl 2 streams | head -n 5)"
 
+rm "$RIG_DIR/ready.deaf"
 tell crowd "pour"
 kill "$pid"
 started

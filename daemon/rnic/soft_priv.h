@@ -43,6 +43,7 @@ struct soft {
 	bool shared;			/* others may hold the connection, too */
 	void (*still)(void *ctx);	/* who waits for that */
 	int over_err;
+	int tx_err;			/* TCP takes nothing more; what came ahead of that is being read */
 	uint64_t mss_ms;		/* when the EMSS was read */
 
 	size_t rx_peak, tx_peak;	/* pages up to here may have been touched; tx: of each buffer */

@@ -16,7 +16,7 @@ int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
 	const struct iw_soft *s = c->s;
 
 	/* before the first FPDU a Responder's startup timer may run */
-	if (c->state != SOFT_OPEN || c->over || s->closing || s->qp.state != IW_QP_RTS || (!c->initiator && !s->qp.first_seen))
+	if (c->state != SOFT_OPEN || c->over || c->tx_err || s->closing || s->qp.state != IW_QP_RTS || (!c->initiator && !s->qp.first_seen))
 		return -EAGAIN;
 	c->rests = c->shared = true;
 	c->still = still;

@@ -72,7 +72,9 @@ static void received(struct op *op, int res, bool more)
 		return;
 	}
 	if (res < 0 && !engine_file_again(c->fd, res, &c->spun))
-		soft_lost(c, res == -EAGAIN ? ECONNRESET : -res);
+		soft_lost(c, c->tx_err ? c->tx_err : res == -EAGAIN ? ECONNRESET : -res);
+	else if (!res && c->tx_err)
+		soft_lost(c, c->tx_err);
 	else if (!res)
 		soft_rx_eof(c);
 	else if (res < 0 || octets(c, (uint32_t)res))

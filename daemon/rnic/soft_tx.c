@@ -3,6 +3,7 @@
 #include "soft_tx.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -91,7 +92,7 @@ void soft_tx(struct soft *c)
 {
 	struct iw_soft *s = c->s;
 
-	if (c->state != SOFT_OPEN || s->shut || (c->rests && !c->still))
+	if (c->state != SOFT_OPEN || s->shut || c->tx_err || (c->rests && !c->still))
 		return;
 	if (!s->large && engine_now_ms() - c->mss_ms >= MSS_INTERVAL_MS) {
 		c->mss_ms = engine_now_ms();
@@ -124,6 +125,14 @@ static void fpdus_sent(struct soft *c, uint32_t n)
 	soft_kick(c);
 }
 
+/* Whoever reads comes to the end, after what came ahead of it. */
+static bool ends_for_reader(const struct soft *c)
+{
+	struct pollfd p = { .fd = c->fd };
+
+	return c->state == SOFT_OPEN && !c->rests && (c->recv_op.busy || c->rx_wanted) && poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
 void soft_sent(struct op *op, int res, bool more)
 {
 	struct soft *c = container_of(op, struct soft, send_op);
@@ -133,7 +142,11 @@ void soft_sent(struct op *op, int res, bool more)
 		return;
 	}
 	if (res < 0 && !(c->s->cut && res == -ECANCELED) && !engine_file_again(c->fd, res, &c->spun)) {
-		soft_lost(c, res == -EAGAIN ? ECONNRESET : -res);
+		res = res == -EAGAIN ? ECONNRESET : -res;
+		if (ends_for_reader(c))
+			c->tx_err = res;
+		else
+			soft_lost(c, res);
 		return;
 	}
 	if (c->frame_off < c->frame_len) {

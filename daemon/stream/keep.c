@@ -29,12 +29,13 @@
 #include "table.h"
 
 #define MAGIC	0x49574b50u	/* "IWKP" */
-#define VERSION	1u
+#define VERSION	2u
 #define PREFIX	"iwsock-"
 
 struct kept {			/* the rest of a stream, in the last page of its area */
 	uint32_t magic, version;
 	uint64_t cookie, since_ms, active_ms, tx_bytes, rx_bytes;
+	uint64_t map;		/* inode of the map that may be offered; 0: none. One before it may be in the store still */
 	struct iw_tuple tuple;
 	struct tcp_kept tcp;
 	pid_t pid;
@@ -64,6 +65,7 @@ int keep(struct stream *st, const struct area *map, int owner)
 	struct kept *k = (struct kept *)(a->mem + a->len - REMOTE_KEPT);
 	const int fds[] = { e->tcp, st->d, st->segment, a->fd, map->fd, owner };
 	char name[NOTIFY_NAME];
+	int ret;
 
 	*k = (struct kept){
 		.magic = MAGIC, .version = VERSION, .cookie = e->cookie, .since_ms = st->since_ms, .active_ms = st->active_ms, .tx_bytes = st->tx_bytes,
@@ -71,13 +73,18 @@ int keep(struct stream *st, const struct area *map, int owner)
 	};
 	memcpy(k->program, e->program, sizeof(k->program));
 	name_of(st, map, name);
-	return notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
+	ret = notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
+	if (!ret)
+		k->map = ino(map->fd);
+	return ret;
 }
 
 void keep_not(struct stream *st, const struct area *map)
 {
+	const struct area *a = st->remote->area;
 	char name[NOTIFY_NAME];
 
+	((struct kept *)(a->mem + a->len - REMOTE_KEPT))->map = 0;
 	name_of(st, map, name);
 	notify_forget(name);
 }
@@ -160,6 +167,8 @@ static int again(struct found *x)
 
 	if (x->tcp < 0 || x->d < 0 || x->segment < 0 || x->map < 0 || x->owner < 0 || !read_area(x->area, &f, &k))
 		return -ENOENT;
+	if (k.map && k.map != ino(x->map))
+		return -ESTALE;
 	k.program[sizeof(k.program) - 1] = 0;
 	o = (struct stream_owner){ .pid = k.pid, .uid = k.uid, .fd = k.fd, .program = k.program };
 	st = stream_revive(f.stream_id, &k.tuple, &o, x->segment, IW_PAGE_RINGS + (size_t)f.p.tx_len + f.p.rx_len);
@@ -190,7 +199,9 @@ static void done(struct found *x)
 {
 	int *fd[] = { &x->tcp, &x->d, &x->segment, &x->area, &x->map, &x->owner }, ret = again(x);
 
-	if (ret) {
+	if (ret == -ESTALE) {
+		notify_forget(x->name);
+	} else if (ret) {
 		log_warn("%s, which a daemon before this one had mapped, is not taken on: %s", x->name, strerror(-ret));
 		notify_forget(x->name);
 	}

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 
 #include "conn_peer.h"
+#include "proto/soft.h"
 
 static void up(const char *first)
 {
@@ -351,6 +352,34 @@ static void reset_while_stalled(void **state)
 	assert_int_equal(z.ok + z.flushed, 24);		/* the four receives too */
 }
 
+/* And what came ahead of the reset is delivered, also what one read does not take. */
+static void reset_behind_octets(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .nsge = 1, .sge = { { .len = 100 } } };
+	struct linger l = { .l_onoff = 1 };
+	int much = 8 << 20, left = 1;
+
+	up("fpdu.write.zero");
+	wr.sge[0].stag = rnic_mr_stag(mr);
+	assert_int_equal(setsockopt(soft_fd(z.c), SOL_SOCKET, SO_RCVBUFFORCE, &much, sizeof(much)), 0);
+	for (size_t n = 0; n < 3 * IW_SOFT_RX / 2; n += vec_get("fpdu.write.zero")->n)
+		say_vec("fpdu.write.zero");
+	say_vec("fpdu.send.5");
+	for (int ms = 0; left && ms < 10000; ms++) {	/* what has not left is lost with it */
+		assert_int_equal(ioctl(tcp[0], SIOCOUTQ, &left), 0);
+		usleep(1000);
+	}
+	assert_int_equal(left, 0);
+	setsockopt(tcp[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	close(tcp[0]);
+	tcp[0] = -1;
+	assert_int_equal(endpoint_post_send(z.c, &wr), 0);
+	run_until(is_true, &z.closed);
+	assert_int_equal(z.err, ECONNRESET);
+	assert_int_equal(z.recvs, 1);
+	assert_int_equal(z.ok + z.flushed, 5);
+}
+
 /* The same when it is we who close and the peer never takes the rest. */
 static void close_while_stalled(void **state)
 {
@@ -539,7 +568,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(ulpdus_fill_the_emss), T(markers_leave_room), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves), T(delivered_while_stalled),
-		T(reset_while_stalled), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us), T(peer_closes_its_half), T(detached_hears_nothing),
+		T(reset_while_stalled), T(reset_behind_octets), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us), T(peer_closes_its_half), T(detached_hears_nothing),
 		T(close_waits_for_reads), T(fin_instead_of_response), T(startup_fails),
 		T(segments_begin_with_fpdus),	/* last: it goes into a network namespace of its own */
 	};

@@ -17,7 +17,7 @@ import time
 BUILD, LIB, DIR, SEED, ROUNDS = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 PAIRS = 4
 CONTROL = 874			# port of the daemons
-END = struct.Struct("=QQQQIIiII12x")	# struct end of talker.c
+END = struct.Struct("=QQQQIIiII12s")	# struct end of talker.c
 RESETS = (104, 32)		# ECONNRESET, EPIPE
 rnd = random.Random(SEED)
 
@@ -127,7 +127,7 @@ class Pair:
         self.path = "%s/pair%d" % (DIR, n)
         with open(self.path, "wb") as f:
             for _ in range(2):
-                f.write(END.pack(rnd.choice(totals), *[0] * 8))
+                f.write(END.pack(rnd.choice(totals), *[0] * 8, b""))
         with open(self.path, "r+b") as f:
             self.map = mmap.mmap(f.fileno(), 0)
         self.confs = [rnd.choice(confs or CONFS) for _ in range(2)]
@@ -143,7 +143,7 @@ class Pair:
                                 env={k: v for k, v in env.items() if k != "LD_PRELOAD"}, stdin=subprocess.DEVNULL)
 
     def end(self, e):
-        names = ("total", "sent", "trying", "got", "port", "calls", "err", "ended", "eof")
+        names = ("total", "sent", "trying", "got", "port", "calls", "err", "ended", "eof", "wrong")
         return dict(zip(names, END.unpack_from(self.map, e * END.size)))
 
     def kill(self, e):
@@ -160,7 +160,7 @@ class Pair:
                 if self.proc[e].returncode or not me["ended"]:
                     raise Wrong("end %d: it ended by status %s" % (e, self.proc[e].returncode))
                 if me["ended"] == 3:
-                    raise Wrong("end %d: octets that were never sent at %d" % (e, me["got"]))
+                    raise Wrong("end %d: octets that were never sent at %d: %s" % (e, me["got"], me["wrong"].hex()))
                 if me["ended"] == 2 and not (me["err"] in RESETS or (self.dead[1 - e] and me["err"] == 111)):
                     raise Wrong("end %d: %s" % (e, os.strerror(me["err"])))
             if me["got"] > other["trying"]:
@@ -172,7 +172,7 @@ class Pair:
     def __str__(self):
         return "hosts %s, limits %s, %s" % (
             "-".join(str(h.n) for h in self.hosts), "/".join(os.path.basename(c) for c in self.confs),
-            "; ".join("end %d%s %s" % (e, " (killed)" if self.dead[e] else "", {k: v for k, v in self.end(e).items() if k != "port"}) for e in (0, 1)))
+            "; ".join("end %d%s %s" % (e, " (killed)" if self.dead[e] else "", {k: v for k, v in self.end(e).items() if k not in ("port", "wrong")}) for e in (0, 1)))
 
     def close(self):
         for p in self.proc:

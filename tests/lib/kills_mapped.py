@@ -71,7 +71,7 @@ class Bare(Host):
 
 
 def talk(hosts, kills, seen):
-    pairs, made = [], 0
+    pairs, made, down = [], 0, []
     try:
         for k in range(kills + 1):
             last = k == kills
@@ -86,8 +86,8 @@ def talk(hosts, kills, seen):
             if k % 16 == 0:
                 seen["mapped"] += sum(r.get("path") == "mapped" for h in hosts for r in h.ctl("streams"))
             if not last:
-                victims = rnd.choice(([hosts[0]], [hosts[1]], [hosts[0]], [hosts[1]], hosts))
-                for h in victims:
+                down = list(rnd.choice(([hosts[0]], [hosts[1]], [hosts[0]], [hosts[1]], hosts)))
+                for h in down:
                     h.kill()
             for p in list(pairs):
                 if p.over():
@@ -98,15 +98,16 @@ def talk(hosts, kills, seen):
                     p.close()
                 elif time.monotonic() > p.until:
                     raise Wrong("it does not end: %s" % p)
-            if not last:
-                for h in victims:
-                    h.again()
+            while down:
+                down.pop().again()
         return ""
     except Wrong as w:
         return "%s, before kill %d\n%s" % (w, k, "\n".join(str(p) for p in pairs))
     finally:
         for p in pairs:
             p.close()
+        for h in down:
+            h.again()
 
 
 def left(hosts, kept):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
 supervisor.py READY PROGRAM ARGUMENT...: a service manager with a store of descriptors, as systemd has one: starts the program again whenever it has ended,
-with what it was given to keep. A line into READY at each READY=1: the pid, and how many descriptors are kept. Ends by SIGTERM, and the program with it.
+with what it was given to keep. A line into READY at each READY=1: the pid, how many descriptors are kept, and ms since its start.
+While there is a file READY.deaf nothing is given up, as if the daemon had died before it could say so. Ends by SIGTERM, and the program with it.
 """
 import array
 import fcntl
@@ -10,6 +11,7 @@ import select
 import signal
 import socket
 import sys
+import time
 
 store = []		# name, fd
 address = "\0iwt-supervisor.%d" % os.getpid()
@@ -19,6 +21,8 @@ notify.setblocking(False)
 
 
 def start():
+    global since
+    since = time.monotonic()
     pid = os.fork()
     if pid:
         return pid
@@ -44,13 +48,13 @@ def one():
     said = dict(line.split("=", 1) for line in data.decode().split("\n") if "=" in line)
     if "FDSTORE" in said:
         store += [(said["FDNAME"], fd) for fd in fds]
-    elif "FDSTOREREMOVE" in said:
+    elif "FDSTOREREMOVE" in said and not os.path.exists(sys.argv[1] + ".deaf"):
         for _, fd in [s for s in store if s[0] == said["FDNAME"]]:
             os.close(fd)
         store = [s for s in store if s[0] != said["FDNAME"]]
     if "READY" in said:
         with open(sys.argv[1], "a") as f:
-            print(pid, len(store), file=f, flush=True)
+            print(pid, len(store), int((time.monotonic() - since) * 1000), file=f, flush=True)
     return True
 
 

@@ -28,7 +28,7 @@ struct end {			/* tests/lib/kills.py reads it */
 	_Atomic int32_t err;	/* errno that it ended by */
 	_Atomic uint32_t ended;	/* 1: by all that it had to do; 2: by an error; 3: the octets are wrong */
 	_Atomic uint32_t eof;	/* it has read the other's end */
-	uint32_t pad[3];
+	uint8_t wrong[12];	/* what it read instead of the other's, from got on */
 };
 
 static struct end *me;
@@ -119,8 +119,11 @@ static int hear(int fd)
 	if (k < 0)
 		return errno == EAGAIN ? 0 : -errno;
 	for (ssize_t i = 0; i < k; i++)
-		if (buf[i] != octet(me->got + (uint64_t)i, seed[1]))
+		if (buf[i] != octet(me->got + (uint64_t)i, seed[1])) {
+			me->got += (uint64_t)i;
+			memcpy(me->wrong, buf + i, (size_t)(k - i) < sizeof(me->wrong) ? (size_t)(k - i) : sizeof(me->wrong));
 			return -EILSEQ;
+		}
 	me->got += (uint64_t)k;
 	me->eof = !k;
 	return 0;
