@@ -53,6 +53,20 @@ static inline void iw_end_prefetch(const struct iw_end *e)
 	}
 }
 
+/* The same of what a message needs besides, where the state, which should be there, says: ahead of a call on T. */
+static inline void iw_end_prefetch_next(const struct iw_end *e)
+{
+	const struct iw_qp *qp = &e->s->qp;
+	const char *sq = (const char *)&qp->sq[qp->sq_head % IW_QP_SQ];
+
+	__builtin_prefetch(&qp->rq[qp->rq_tail % IW_QP_RQ], 1);
+	for (size_t i = 0; i < sizeof(qp->sq[0]); i += 64)
+		__builtin_prefetch(sq + i, 1);
+	__builtin_prefetch(e->rq, 1);
+	__builtin_prefetch(e->s->txbuf[0], 1);
+	__builtin_prefetch(e->s->txbuf[0] + 64, 1);
+}
+
 /*
  * Frames octets of v[0..n), skip octets in, len > 0 of them, as far as credits, the peer's ring and the frame buffer allow: payload is copied with
  * its CRC in one pass from v into the frame buffer, so v must be readable. Returns the octets taken; 0: iw_end_blocked() says by what, or

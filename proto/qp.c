@@ -116,7 +116,7 @@ int iw_qp_post_send(struct iw_qp *qp, const struct iw_wr *wr)
 	if (!iw_qp_sq_free(qp))
 		return -EAGAIN;
 	e = iw_sqe(qp, qp->sq_head);
-	e->wr = *wr;
+	memcpy(&e->wr, wr, offsetof(struct iw_wr, inl) + (wr->flags & IW_WR_INLINE ? wr->inl_len : 0));	/* few have any */
 	e->end = e->orig = 0;
 	e->len = (uint32_t)len;
 	e->st = IW_SQE_QUEUED;
