@@ -75,6 +75,15 @@ void sess_ask_cancel(struct sess_ask *q)
 		ask_end(q);
 }
 
+/*
+ * Whose session it is, and PING, are answered at once; all else may wait for that: two daemons that ask each other much would both wait if they
+ * could not prove their sessions meanwhile. So the last slot is for these.
+ */
+static bool room_for(const struct sess *s, const struct sess_ask *q)
+{
+	return s->nslots + (q->m.type != IW_SM_VOUCH) < s->window;
+}
+
 /* Send what waits, as far as the window allows. */
 static void ask_run(struct sess *s)
 {
@@ -86,9 +95,9 @@ static void ask_run(struct sess *s)
 			ask_refuse(q, IW_REASON_TIMEOUT);
 			continue;
 		}
-		sl = slot_take(s);
-		if (!sl)
+		if (!room_for(s, q))
 			return;
+		sl = slot_take(s);
 		list_del(&q->node);
 		sl->ask = q;
 		q->slot = (int)(sl - s->slot);
@@ -122,7 +131,7 @@ void sess_ask(struct sess_ask *q, uint64_t uid)
 	}
 	q->active = true;
 	q->sess = s;
-	list_add_tail(&s->waiting, &q->node);
+	list_add_tail(q->m.type == IW_SM_VOUCH ? s->waiting.next : &s->waiting, &q->node);
 	ask_run(s);
 }
 

@@ -432,6 +432,8 @@ static void catch_up(struct stream *st, uint64_t tx, uint64_t rx)
 		remote_abort(st, ECONNRESET);
 	else if (lost && !f->ev_abort)
 		remote_reset(st, lost);
+	else if (lost && st->d >= 0 && !st->app_closed)
+		carrier_lost(st, lost);	/* before ACK: a send says so. The pump does the rest */
 }
 
 static struct iw_map *map_of(const struct stream *st)

@@ -611,6 +611,21 @@ static bool no_credits(struct iw_stream *s)
 	return !pending(s) && s->view.f->rs.credits <= 2 && iw_end_unacked(&s->view, UINT64_MAX) < ENOUGH && !iw_orphan_known(s);
 }
 
+/*
+ * Who only sends would hear of a reset, which comes as octets, when it has no credits left: TCP says so at the next send. Once in a tick of the
+ * kernel's, so that it costs those nothing who send more often.
+ */
+static void look(struct iw_stream *s)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	if (iw_likely(s->map_tick == (uint32_t)t.tv_nsec))
+		return;
+	s->map_tick = (uint32_t)t.tv_nsec;
+	take_all(s);
+}
+
 static ssize_t tx_call(struct call *c, struct iw_io *io)
 {
 	struct iw_stream *s = c->s;
@@ -625,6 +640,7 @@ static ssize_t tx_call(struct call *c, struct iw_io *io)
 		give(c);
 		return tx_rest(c, io);
 	}
+	look(s);
 	for (;;) {
 		unsigned int what;
 

@@ -93,7 +93,7 @@ static void the_window(void **state)
 	struct sess *s = session(true);
 	struct sess_ask q[6];
 
-	s->window = 4;
+	s->window = 4 + 1;	/* see proofs_have_room() */
 	for (int i = 0; i < 6; i++) {
 		q[i] = question(IW_SM_PROPOSE);
 		sess_ask(&q[i], 0);
@@ -116,6 +116,33 @@ static void the_window(void **state)
 	until_ended();
 	assert_int_equal(yes + no, 2);
 	assert_int_equal(broken, 6);
+}
+
+/* The other daemon may keep all questions about connections until it knows whose session it is: that is asked whatever is open. */
+static void proofs_have_room(void **state)
+{
+	struct sess *s = session(true);
+	struct sess_ask q[6], v[2] = { question(IW_SM_VOUCH), question(IW_SM_VOUCH) };
+
+	s->window = 5;
+	for (int i = 0; i < 6; i++) {
+		q[i] = question(IW_SM_PROPOSE);
+		sess_ask(&q[i], 0);
+	}
+	sess_ask(&v[0], SESS_NO_DIAL);
+	sess_ask(&v[1], SESS_NO_DIAL);
+	assert_true(v[0].sent && !v[1].sent && !q[4].sent);
+	answer_it(s, 4, true);
+	assert_int_equal(yes, 1);
+	assert_true(v[1].sent && !q[4].sent);
+	answer_it(s, 4, true);
+	assert_false(q[4].sent);
+	answer_it(s, 0, true);
+	assert_true(q[4].sent && !q[5].sent);
+	end(s);
+	until_ended();
+	assert_int_equal(yes, 3);
+	assert_int_equal(broken, 5);
 }
 
 /* They are answered when it pleases; there is always room for others. */
@@ -472,7 +499,7 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(the_window, counters), cmocka_unit_test_setup(holds_leave_room, counters),
+		cmocka_unit_test_setup(the_window, counters), cmocka_unit_test_setup(proofs_have_room, counters), cmocka_unit_test_setup(holds_leave_room, counters),
 		cmocka_unit_test_setup(nobody_dials, counters), cmocka_unit_test_setup(of_the_daemon, above),
 		cmocka_unit_test_setup(of_strangers, above), cmocka_unit_test_setup(proved_on_the_next, above),
 		cmocka_unit_test_setup(they_are_bounded, above), cmocka_unit_test_setup(they_do_not_trust_us, above),
