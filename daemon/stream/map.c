@@ -605,16 +605,21 @@ void stream_bell(struct stream *st)
 	look_later(st);
 }
 
-/* What an import brings back takes no memory meanwhile. What it is compared with stays, and a send queue that is to be flushed if none comes. */
+/*
+ * What an import brings back takes no memory meanwhile. What it is compared with stays; so do, for a flush if none comes, work requests that are
+ * not completed, and what was received and not consumed. Receive buffers are posted without need: their completions tell nothing then.
+ */
 static void trim(struct stream *st)
 {
 	const struct area *a = st->remote->area;
 	struct iw_map_priv of = priv_of(st);
 	const struct iw_rs_param *p = &of.f->p;
+	struct iw_rs *rs = &of.f->rs;
 	struct iw_qp *qp = &of.s->qp;
-	uint8_t *from = qp->sq_head == qp->sq_tail ? (uint8_t *)qp->sq : of.s->rx;
+	uint8_t *rq = rs->ext_head == rs->ext_tail ? (uint8_t *)rs->ext : of.rq;
+	uint8_t *from = qp->sq_head == qp->sq_tail ? (uint8_t *)qp->rq : of.s->rx;
 
-	area_trim(a, of.rq, iw_rs_rq_len(p));
+	area_trim(a, rq, (size_t)((uint8_t *)of.s - rq));
 	area_trim(a, from, (size_t)((uint8_t *)(of.s + 1) - from));
 	area_trim(a, of.rd, p->rd_len);
 	madvise(remote_tx_ring(st), (size_t)p->tx_len + p->rx_len, MADV_REMOVE);

@@ -458,7 +458,7 @@ static void mapped_takes_no_more(void **state)
 			now = octets_of(st->segment) + octets_of(st->remote->area->fd);
 			print_message("# %" PRIu64 " octets, then %" PRIu64 "\n", before, now);
 			assert_true(before > 256 << 10);
-			assert_true(now <= 28 << 10);
+			assert_true(now <= 16 << 10);
 		}
 		both_ways();
 		unmap(0);
