@@ -55,7 +55,7 @@ struct iw_stream {
 	uint8_t burst_tries;		/* ended by the daemon */
 	uintptr_t burst_page;		/* the program's, which can be read */
 	bool map_gathers, map_pushed, map_nodelay;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program; what T has */
-	uint32_t map_tick;		/* under its lock: when a send looked last at what came (paths/mapped.c) */
+	uint32_t map_tick;		/* under its lock: when somebody looked last at what came (paths/mapped.c) */
 	short map_came;			/* under its lock: what those who wait are to be told */
 	_Atomic short known;		/* while it is mapped: its poll bits after the last step, and IW_KNOWN_MORE */
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */

@@ -238,10 +238,20 @@ static bool tx_over(struct iw_stream *s)
 	       (!iw_orphan_known(s) || (iw_end_state(&s->view) & (ENDED | IW_END_SHUT)));
 }
 
+/* Of the kernel's: some milliseconds. */
+static uint32_t tick(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint32_t)(t.tv_sec + t.tv_nsec);
+}
+
 static void came(struct iw_stream *s, long n)
 {
 	size_t unread = iw_end_unread(&s->view);
 
+	s->map_tick = tick();
 	if (n > 0)
 		iw_end_in_done(&s->view, (size_t)n);
 	else if (!n)
@@ -611,21 +621,6 @@ static bool no_credits(struct iw_stream *s)
 	return !pending(s) && s->view.f->rs.credits <= 2 && iw_end_unacked(&s->view, UINT64_MAX) < ENOUGH && !iw_orphan_known(s);
 }
 
-/*
- * Who only sends would hear of a reset, which comes as octets, when it has no credits left: TCP says so at the next send. Once in a tick of the
- * kernel's, so that it costs those nothing who send more often.
- */
-static void look(struct iw_stream *s)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	if (iw_likely(s->map_tick == (uint32_t)t.tv_nsec))
-		return;
-	s->map_tick = (uint32_t)t.tv_nsec;
-	take_all(s);
-}
-
 static ssize_t tx_call(struct call *c, struct iw_io *io)
 {
 	struct iw_stream *s = c->s;
@@ -640,7 +635,8 @@ static ssize_t tx_call(struct call *c, struct iw_io *io)
 		give(c);
 		return tx_rest(c, io);
 	}
-	look(s);
+	if (tick() != s->map_tick)	/* a reset comes as octets: who only sends would hear of it when there are no credits left */
+		take_all(s);
 	for (;;) {
 		unsigned int what;
 
