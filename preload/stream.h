@@ -51,7 +51,7 @@ struct iw_stream {
 	_Atomic uint8_t map_tries, map_drains;
 	uint32_t map_run;		/* under its lock: small sends in a row, and when they began, or something was gathered last */
 	int64_t map_run_ns;
-	bool burst;			/* they are a burst: paths/burst.c */
+	_Atomic bool burst;		/* they are a burst: paths/burst.c */
 	uint8_t burst_tries;		/* ended by the daemon */
 	uintptr_t burst_page;		/* the program's, which can be read */
 	bool map_gathers, map_pushed, map_nodelay;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program; what T has */

@@ -31,7 +31,7 @@ static struct {
 void iw_burst_end(struct iw_stream *s)
 {
 	s->map_run = 0;
-	s->burst = false;
+	atomic_store_explicit(&s->burst, false, memory_order_relaxed);
 }
 
 /* The next one has to be longer. */
@@ -57,7 +57,7 @@ void iw_burst_count(struct iw_stream *s)
 		s->map_run_ns = iw_mono_ns();
 	if (s->map_run < run)
 		return;
-	s->burst = iw_mono_ns() - s->map_run_ns < (int64_t)run * RUN_NS && may(s);
+	atomic_store_explicit(&s->burst, iw_mono_ns() - s->map_run_ns < (int64_t)run * RUN_NS && may(s), memory_order_relaxed);
 	s->map_run = 0;
 	s->map_run_ns = iw_mono_ns();
 	s->burst_page = 0;

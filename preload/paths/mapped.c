@@ -103,9 +103,9 @@ static bool enter(struct call *c)
 	c->epoch = atomic_load_explicit(&c->s->map_epoch, memory_order_relaxed);
 	if (iw_likely(ours(c->s)))
 		return true;
-	iw_map_unlock(c->s, &c->st);
 	if (atomic_load(&c->s->mapped))
 		iw_burst_lost(c->s);
+	iw_map_unlock(c->s, &c->st);
 	iw_map_give(c->fd, c->s);
 	return false;
 }
@@ -683,7 +683,7 @@ static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 	struct call c;
 	ssize_t n;
 
-	if (s->burst && iw_burst_tx(s, fd, io, flags))
+	if (atomic_load_explicit(&s->burst, memory_order_relaxed) && iw_burst_tx(s, fd, io, flags))
 		return (ssize_t)io->one.iov_len;
 	if (iw_unlikely(flags & MSG_OOB))	/* no urgent mark on this path yet */
 		return iw_fail(EOPNOTSUPP);
