@@ -39,6 +39,13 @@
 #define DRAINS	255u	/* calls in which the program may read what the carrier has, while the daemon gives it nothing more */
 
 static _Atomic uint32_t maps;	/* streams that are mapped */
+static _Atomic uint32_t places;	/* an order that the kernel makes and nobody sees: a map lies where another one was, after that */
+
+static void vacate(struct iw_map *m, uint64_t len)
+{
+	atomic_fetch_add(&places, 1);
+	IW_SYS(munmap, m, len);
+}
 
 /* ---- steps ---- */
 
@@ -302,7 +309,7 @@ void iw_maps_forked_child(void)
 		atomic_store(&s->map_lock.v, 0);
 		atomic_store(&s->path, &iw_carrier);
 		atomic_fetch_sub(&maps, 1);
-		IW_SYS(munmap, s->map, s->map_len);
+		vacate(s->map, s->map_len);
 		iw_fd_unhide_close(tcp);
 		iw_stream_apart(s);
 	}
@@ -383,6 +390,7 @@ static bool ask(int fd, const struct iw_stream *s, struct given *g)
 	p = IW_SYS(fstat, fds[1], &st) < 0 || st.st_size < (off_t)r.size ? -EINVAL :
 	    IW_SYS(mmap, NULL, r.size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
 	IW_SYS(close, fds[1]);
+	atomic_fetch_add(&places, 1);
 	if (p > 0 || p < -4095)
 		g->map = (struct iw_map *)p;
 	return true;
@@ -391,7 +399,7 @@ static bool ask(int fd, const struct iw_stream *s, struct given *g)
 static void drop(struct given *g)
 {
 	if (g->map)
-		IW_SYS(munmap, g->map, g->len);
+		vacate(g->map, g->len);
 	if (g->tcp >= 0)
 		iw_fd_unhide_close(g->tcp);
 }
@@ -546,7 +554,7 @@ static int stop(struct iw_stream *s)
 		atomic_fetch_add(&s->map_epoch, 1);
 		atomic_fetch_sub(&maps, 1);
 		atomic_fetch_and(&s->map->owner, ~(uint64_t)IW_MAP_OWNER);	/* to IW_MAP_AGENT */
-		IW_SYS(munmap, s->map, s->map_len);
+		vacate(s->map, s->map_len);
 	}
 	iw_map_unlock(s, &st);
 	return tcp;

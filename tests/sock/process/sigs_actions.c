@@ -138,7 +138,7 @@ static void server(int fd)
 	if (!fork())
 		_exit(7);
 	while (codes == 99)
-		must(send(fd, "x", 1, 0) == 1);
+		must(send(fd, "x", 1, 0) == 1 || errno == EINTR);
 	must(wait(NULL) > 0);
 	say("child: exited %d with %d", codes == CLD_EXITED, status);
 	close(fd);
