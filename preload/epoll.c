@@ -21,6 +21,7 @@
 #include "paths/burst.h"
 #include "real.h"
 #include "reg.h"
+#include "spin.h"
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
@@ -35,6 +36,7 @@ IW_EXPORT int epoll_pwait(int epfd, struct epoll_event *ev, int n, int ms, const
 IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct timespec *t, const sigset_t *ss);
 
 #define BATCH	64
+#define AWAKE_MS 2	/* a wait that may be shorter is the kernel's */
 #define KNOWN	64	/* the most events that are said without the kernel */
 
 /* ---- epoll_create, epoll_ctl ---- */
@@ -594,6 +596,24 @@ static bool writable(struct epoll_event *ev, int n)
 	return n > 0 && iw_user_writable_still(&good, ev, (size_t)(n < KNOWN ? n : KNOWN) * sizeof(*ev));
 }
 
+/* Awake for a moment, where that paid. */
+static int wait_some(const struct wait *w)
+{
+	struct wait now = { .call = w->call == PWAIT2 ? PWAIT : w->call, .epfd = w->epfd, .n = w->n, .ev = w->ev, .ss = w->ss };
+	struct iw_spin z;
+	int n = 0;
+
+	if (w->call == PWAIT2 ? w->t && !w->t->tv_sec : (unsigned int)w->ms < AWAKE_MS)
+		return wait_once(w);
+	iw_spin_begin(&z);
+	while (!n && iw_spin_on(&z))
+		n = wait_once(&now);
+	if (!n)
+		n = wait_once(w);
+	iw_spin_end(&z);
+	return n;
+}
+
 /* With mapped streams in some set. *again: nothing stands, and the kernel has not said that the time is over. */
 static int wait_look(const struct wait *w, bool *again)
 {
@@ -608,7 +628,7 @@ static int wait_look(const struct wait *w, bool *again)
 		iw_ready_sets();
 	n = iw_look_any() && writable(w->ev, w->n) && iw_mask_ok(w->ss) ? with_known(&l, w, seq) : 0;
 	if (!n) {
-		n = wait_once(w);
+		n = atomic_load_explicit(&iw_reg_mapped, memory_order_relaxed) ? wait_some(w) : wait_once(w);
 		*again = n > 0;
 	}
 	iw_look_woke(&l);

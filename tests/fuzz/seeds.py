@@ -77,7 +77,7 @@ def conf():
     yield b"\0" + open(top + "/conf/iwarpd.conf", "rb").read()
     yield b"\2" + open(top + "/conf/iwsock.conf", "rb").read()
     yield b"\2iwarp connect nginx* 10.0.0.0/8:80,8000-8080\ntcp both * [2001:db8::]/32\niwarp listen /usr/* *:*\n"
-    yield b"\2upgrade_after 32 calls 128K\niwarp both * *:1 upgrade_after 0 upgrade_wait 50\nupgrade_wait 10000\nburst no\n"
+    yield b"\2upgrade_after 32 calls 128K\niwarp both * *:1 upgrade_after 0 upgrade_wait 50\nupgrade_wait 10000\nburst no\nspin always\n"
     for line in ("control_port=874", "ring_size=1M", "max_memory=4G", "allow=192.0.2.0/24 2001:db8::/32", "log_level=debug", "crc=off",
                  "run_dir=/run/x", "max_ird=16", "answer_timeout=20"):
         yield b"\1" + line.encode()

@@ -123,6 +123,8 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 #include "preload/names.c"
 #include "preload/shutdown.c"
 #define count poll_count
+#include "preload/spin.c"
+_Atomic uint8_t iw_conf_spin;
 #include "preload/poll.c"
 #undef count
 #include "preload/select.c"

@@ -81,6 +81,8 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 #undef sets
 #undef low
 #undef kick
+#include "preload/spin.c"
+_Atomic uint8_t iw_conf_spin = IW_SPIN_NO;	/* waits are counted */
 #include "preload/epoll.c"
 #undef MOVED
 #define rearm poll_rearm
