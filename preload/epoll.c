@@ -88,6 +88,8 @@ static int ctl_mapped(struct iw_stream *s, int epfd, int op, int fd, struct epol
 
 	if (op != EPOLL_CTL_DEL && iw_copy_in(&e, ev, sizeof(e)))
 		return iw_fail(EFAULT);
+	if (r ? op == EPOLL_CTL_DEL && iw_reg_leave(r) : iw_reg_enter(fd, epfd, op == EPOLL_CTL_ADD ? &e : NULL))
+		return 0;
 	if (op == EPOLL_CTL_ADD && parked)
 		return iw_fail(EEXIST);
 	if (op == EPOLL_CTL_ADD && !r) {
@@ -103,7 +105,7 @@ static int ctl_mapped(struct iw_stream *s, int epfd, int op, int fd, struct epol
 	} else if (r && (op == EPOLL_CTL_MOD || (op == EPOLL_CTL_ADD && iw_reg_ctl(r, EPOLL_CTL_ADD) >= 0))) {
 		old = (struct epoll_event){ .events = r->events, .data.u64 = r->data };
 		iw_reg_change(r, &e);
-		ret = iw_reg_ctl(r, parked ? EPOLL_CTL_ADD : EPOLL_CTL_MOD);
+		ret = iw_reg_stands(r) ? 0 : iw_reg_ctl(r, parked ? EPOLL_CTL_ADD : EPOLL_CTL_MOD);
 		if (ret < 0) {
 			iw_reg_change(r, &old);
 			r->spent = spent;

@@ -10,7 +10,8 @@
 #define LONGEST_NS		50000		/* a wait that is longer does not pay */
 #define SPARE_NS	4000
 #define SHORT		3u		/* waits in a row that would have paid, before one is tried */
-#define GAP_NS		20000		/* between two looks: the processor had something else to do */
+#define GAP_NS		20000		/* between two looks: the processor had something else to do, */
+#define GAP_PAUSE_NS	10000000ll	/* and may have for a while */
 #define PAUSE_NS	200000ll	/* after one that did not pay, twice as long each time */
 #define PAUSE_MOST_NS	1000000000ll
 
@@ -59,9 +60,9 @@ void iw_spin_begin(struct iw_spin *z)
 }
 
 /* It did not pay. */
-static void unpaid(int64_t now)
+static void unpaid(int64_t now, int64_t least)
 {
-	habit.pause = habit.pause ? 2 * habit.pause : PAUSE_NS;
+	habit.pause = habit.pause > least / 2 ? 2 * habit.pause : least;
 	if (habit.pause > PAUSE_MOST_NS)
 		habit.pause = PAUSE_MOST_NS;
 	habit.after = now + habit.pause;
@@ -75,13 +76,12 @@ bool iw_spin_on(struct iw_spin *z)
 		return false;
 	if (!z->looks++)
 		return true;
-	IW_SYS(sched_yield);
 	now = iw_mono_ns();
 	if (now - z->begin < z->most && now - z->last < GAP_NS) {
 		z->last = now;
 		return true;
 	}
-	unpaid(now);
+	unpaid(now, now - z->last < GAP_NS ? PAUSE_NS : GAP_PAUSE_NS);
 	z->most = 0;
 	return false;
 }

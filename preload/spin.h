@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Looking again for a moment before a sleep, where recent sleeps of this thread were short: whoever sends then wakes nobody, and what it sends
- * is found at once. On a machine that has something else to do it costs that, so it stops by itself: docs/mapped.md, 4.15.
+ * is found at once. On a processor that has something else to do it costs that, so it stops by itself: docs/mapped.md, 4.15.
  *
  *	struct iw_spin z;
  *
