@@ -601,19 +601,20 @@ static bool writable(struct epoll_event *ev, int n)
 /* Awake for a moment, where that paid. */
 static int wait_some(const struct wait *w)
 {
-	struct wait now = { .call = w->call == PWAIT2 ? PWAIT : w->call, .epfd = w->epfd, .n = w->n, .ev = w->ev, .ss = w->ss };
 	struct iw_spin z;
-	int n = 0;
+	long n = 0;
 
 	if (w->call == PWAIT2 ? w->t && !w->t->tv_sec : (unsigned int)w->ms < AWAKE_MS)
 		return wait_once(w);
 	iw_spin_begin(&z);
-	while (!n && iw_spin_on(&z))
-		n = wait_once(&now);
-	if (!n)
+	while (n <= 0 && iw_spin_on(&z))
+		n = IW_SYS(epoll_pwait, w->epfd, w->ev, w->n, 0, w->call == WAIT ? NULL : w->ss, 8);
+	if (iw_spin_over(&z) && n <= 0)
+		n = iw_fail(EINTR);
+	else if (n <= 0)
 		n = wait_once(w);
 	iw_spin_end(&z);
-	return n;
+	return (int)n;
 }
 
 /* With mapped streams in some set. *again: nothing stands, and the kernel has not said that the time is over. */

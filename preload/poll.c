@@ -246,18 +246,19 @@ static int put_mapped(const struct call *c, struct pollfd *v)
 /* Awake for a moment, where that paid. */
 static int wait_awake(const struct call *c, struct pollfd *v)
 {
-	struct call now = *c;
+	struct timespec t = { 0, 0 };
 	struct iw_spin z;
-	int rc = 0;
+	long n = 0;
 
-	iw_deadline_ms(&now.d, 0);
 	iw_spin_begin(&z);
-	while (!rc && iw_spin_on(&z))
-		rc = wait_once(&now, v, c->n + 1);
-	if (!rc)
-		rc = wait_once(c, v, c->n + 1);
+	while (n <= 0 && iw_spin_on(&z))
+		n = IW_SYS(ppoll, v, c->n + 1, &t, c->mask, 8);
+	if (iw_spin_over(&z) && n <= 0)
+		n = iw_fail(EINTR);
+	else if (n <= 0)
+		n = wait_once(c, v, c->n + 1);
 	iw_spin_end(&z);
-	return rc;
+	return (int)n;
 }
 
 /* One wait by a copy in which mapped sockets stand for their streams. WOKEN: it is to be seen what is ready. */

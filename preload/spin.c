@@ -3,6 +3,7 @@
 
 #include "conf.h"
 #include "deadline.h"
+#include "handlers.h"
 #include "lib.h"
 #include "spin.h"
 #include "sys.h"
@@ -44,6 +45,8 @@ static int64_t how_long(int64_t now)
 	int64_t ns = 2ll * habit.ns + SPARE_NS;
 	uint8_t spin = atomic_load_explicit(&iw_conf_spin, memory_order_relaxed);
 
+	if (atomic_load_explicit(&iw_handlers_unseen, memory_order_relaxed))
+		return 0;
 	if (spin != IW_SPIN_ADAPTIVE)
 		return spin == IW_SPIN_ALWAYS ? LONGEST_NS : 0;
 	if (habit.shorts < SHORT || now < habit.after || one_cpu(now))
@@ -57,6 +60,9 @@ void iw_spin_begin(struct iw_spin *z)
 	z->last = z->begin;
 	z->looks = 0;
 	z->most = how_long(z->begin);
+	z->held = z->most;
+	if (z->held)
+		iw_handlers_hold();
 }
 
 /* It did not pay. */
@@ -72,7 +78,7 @@ bool iw_spin_on(struct iw_spin *z)
 {
 	int64_t now;
 
-	if (!z->most)
+	if (!z->most || iw_handlers_step.came)
 		return false;
 	if (!z->looks++)
 		return true;
@@ -84,6 +90,16 @@ bool iw_spin_on(struct iw_spin *z)
 	unpaid(now, now - z->last < GAP_NS ? PAUSE_NS : GAP_PAUSE_NS);
 	z->most = 0;
 	return false;
+}
+
+bool iw_spin_over(struct iw_spin *z)
+{
+	bool came = z->held && iw_handlers_step.came;
+
+	if (z->held)
+		iw_handlers_release();
+	z->held = false;
+	return came;
 }
 
 void iw_spin_end(struct iw_spin *z)

@@ -442,6 +442,7 @@ static bool awake(struct iw_spin *z, struct pollfd *p, nfds_t n)
 
 	while (!r && iw_spin_on(z))
 		r = IW_SYS(ppoll, p, n, &t, NULL, 8);
+	iw_spin_over(z);
 	return r > 0;
 }
 
@@ -495,6 +496,7 @@ static int receive(struct call *c)
 		n = IW_SYS(recvfrom, tcp, p, room, MSG_DONTWAIT, NULL, NULL);
 		err = n < 0 ? (int)-n : 0;
 	}
+	iw_spin_over(&z);
 	if (err == EAGAIN) {
 		n = iw_real.recv(tcp, p, room, 0);
 		err = n < 0 ? errno : 0;

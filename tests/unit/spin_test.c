@@ -34,6 +34,15 @@ static long fake_call(const char *name, void *set)
 #undef clock_gettime
 
 _Atomic uint8_t iw_conf_spin;
+_Atomic uint32_t iw_handlers, iw_handlers_unseen;
+__thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
+static unsigned int late;
+
+void iw_handlers_late(void)
+{
+	late++;
+	iw_handlers_step.came = false;
+}
 
 /* A wait at whose end something is there after ns: by a look, or woken. Returns how often it looked. */
 static unsigned int wait_ns(int64_t ns)
@@ -51,6 +60,7 @@ static unsigned int wait_ns(int64_t ns)
 	}
 	if (now_ns < end)
 		now_ns = end;
+	iw_spin_over(&z);
 	iw_spin_end(&z);
 	return looks;
 }
@@ -121,6 +131,7 @@ static void less_often_in_vain(void **state)
 			now_ns += look_ns;
 		}
 		now_ns += 10000;	/* it came as soon as we slept */
+		iw_spin_over(&z);
 		iw_spin_end(&z);
 		looked += any;
 	}
@@ -163,6 +174,31 @@ static void as_the_file_says(void **state)
 	assert_int_equal(wait_ns(10000), 0);
 }
 
+/* They are put off, and run when nothing is looked at any more; those that the library does not see would come in between. */
+static void handlers(void **state)
+{
+	struct iw_spin z;
+
+	short_waits(SHORT);
+	iw_spin_begin(&z);
+	assert_true(iw_spin_on(&z));
+	assert_int_equal(iw_handlers_step.n, 1);
+	iw_handlers_step.came = true;
+	assert_false(iw_spin_on(&z));
+	assert_int_equal(late, 0);
+	assert_true(iw_spin_over(&z));
+	assert_int_equal(late, 1);
+	iw_spin_end(&z);
+	iw_spin_begin(&z);
+	assert_true(iw_spin_on(&z));
+	assert_false(iw_spin_over(&z));
+	iw_spin_end(&z);
+	assert_int_equal(iw_handlers_step.n, 0);
+	atomic_store(&iw_handlers_unseen, 1);
+	assert_int_equal(wait_ns(10000), 0);
+	atomic_store(&iw_handlers_unseen, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +209,7 @@ int main(void)
 		cmocka_unit_test_setup(busy_processor, begin),
 		cmocka_unit_test_setup(one_processor, begin),
 		cmocka_unit_test_setup(as_the_file_says, begin),
+		cmocka_unit_test_setup(handlers, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
