@@ -63,8 +63,8 @@ cold+=" many_short oob_before_accept opts_inherit opts_lowat send_lost sigio_bef
 # and: a ring made afterwards, whose calls nobody sees
 cold+=" epoll_uring"
 # Not with maps that come and go: what they compare changes with them. An acknowledgement of the ring stream's own may be under way; there is more room,
-# or less, also at the end of a time-out; and a set that has another file in it says once more that this is ready.
-calm="siocoutq eintr_mixed f_ready_mix f_odd_args"
+# or less, also at the end of a time-out.
+calm="siocoutq eintr_mixed f_odd_args"
 early=$(conf early "upgrade_after 0")
 never=$(conf never "upgrade_after 1G calls 1G")
 policy=$(conf tcp "upgrade_after 0" "tcp both * *")
@@ -156,6 +156,14 @@ restart_daemons() {
 	for h in 1 2; do daemon_start $h; done
 }
 
+# same MODE PROGRAM WANT GOT. An edge-triggered set that has another file in it says once more that this is ready; none is missing.
+same() {
+	case $1:$2 in
+	restless:f_ready_mix) ! diff "$3" "$4" | grep -q '^<' ;;
+	*) cmp -s "$3" "$4" ;;
+	esac
+}
+
 reference() {
 	[ -e "$RIG_DIR/$1.want" ] || run plain "$1" "$RIG_DIR/$1.want"
 }
@@ -181,7 +189,7 @@ one() {
 		diag "status $s"
 		head -n 5 "$got.err" | sed 's/^/# /'
 		[ "$mode" = plain ] || diff -u "$want" "$got" | tail -n +3 | head -n 30 | sed 's/^/# /'
-	elif [ "$mode" != plain ] && ! cmp -s "$want" "$got"; then
+	elif [ "$mode" != plain ] && ! same "$mode" "$prog" "$want" "$got"; then
 		fail "$prog $mode" $RAN
 		diff -u "$want" "$got" | tail -n +3 | head -n 40 | sed 's/^/# /'
 	elif [ "$mode" != plain ] && ! daemons_up; then
