@@ -308,15 +308,18 @@ static bool fill_for(struct call *c)
 	return n > 0;
 }
 
-/* All that there is, so that the kernel says when there is more. */
-static void take_all(struct iw_stream *s)
+/* All that there is, so that the kernel says when there is more. false: nothing. */
+static bool take_all(struct iw_stream *s)
 {
+	bool some = false;
 	size_t most;
 	long n;
 
-	do
+	do {
 		n = take(s, &most);
-	while (n > 0 && (size_t)n == most);
+		some |= n > 0;
+	} while (n > 0 && (size_t)n == most);
+	return some;
 }
 
 /* false: nothing now. */
@@ -938,8 +941,9 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 
 	if (!enter(&c))
 		return iw_path(s)->bits(s, fd, events);
-	take_all(s);
-	iw_map_flush(s);
+	/* who asks for ends alone, and finds nothing, makes no room: those who wait for some would be told */
+	if (take_all(s) || events || iw_end_gathered(&s->view))
+		iw_map_flush(s);
 	if (ends(s) || iw_end_gathered(&s->view)) {
 		leave(&c);
 		give(&c);

@@ -116,8 +116,11 @@ void iw_kick_done(int watch)
 	close(watch);
 }
 
+static short reported;
+
 void iw_ready(struct iw_stream *s, int fd, short what)
 {
+	reported |= what;
 	if (s->polled)
 		iw_kick();
 }
@@ -274,6 +277,29 @@ static void test_full(void **state)
 	assert_false(unmapped);
 }
 
+static void sndbuf(struct end *x, int n)
+{
+	assert_false(setsockopt(x->s.mapped, SOL_SOCKET, SO_SNDBUF, &n, sizeof(n)));
+}
+
+/* TCP takes some again, but is not writable yet: room is made by who asks for room, not by who asks whether the stream has ended. */
+static void test_ends_alone(void **state)
+{
+	static uint8_t b[100000];
+
+	sndbuf(&e[0], 32768);
+	while (tx(&e[0], b, sizeof(b), MSG_DONTWAIT) == (ssize_t)sizeof(b))
+		;
+	assert_true(e[0].s.known & IW_KNOWN_MORE);
+	sndbuf(&e[0], 100000);
+	reported = 0;
+	assert_int_equal(iw_mapped.bits(&e[0].s, e[0].c, 0), 0);
+	assert_int_equal(reported, 0);
+	assert_int_equal(iw_mapped.bits(&e[0].s, e[0].c, POLLOUT), POLLOUT);
+	assert_int_equal(reported, POLLOUT);
+	assert_false(unmapped);
+}
+
 #define TOTAL	(24u << 20)
 
 static void *writer(void *arg)
@@ -409,6 +435,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ends_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cancelled, setup, teardown),
