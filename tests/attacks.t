@@ -75,7 +75,7 @@ until_true 60 accelerated 1
 is "$(accel_count 3 client)" 1 "the good client is accelerated"
 for mapped in '' "$IW_BUILD/iwctl --run-dir $(host_dir 1)"; do
 	[ -z "$mapped" ] || echo "# each stream mapped into the server"
-	IW_MAPPED=$mapped play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" \
+	IW_MAPPED=$mapped IW_SERVER=$server play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" \
 		"$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log" $([ -z "$OTHERS" ] || echo 7301)
 done
 play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/upgrade.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log"
