@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import select
 import socket
 import struct
 import subprocess
@@ -468,6 +469,23 @@ def r34_streams():
         st.close()
 
 
+def r31_deaf():
+    """Nobody takes what the application sends, nor the Terminate behind it."""
+    st, p = new(b"e"), select.poll()
+    p.register(st.w.s, 0)
+    st.w.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    for _ in range(90):
+        st.data(b"deaf" * 2000)
+    time.sleep(0.1)     # most of it is on its way back
+    st.w.put(v.untagged(v.SEND, 4, 1, 0, b"abcd"))
+    t = time.monotonic()
+    app_sees(st, "R31: a peer that reads nothing, and a bad frame of its")
+    reset = p.poll(60000)
+    t = time.monotonic() - t
+    ok(reset and t > 1.5, f"R31: the connection is reset when its Terminate could not go for 2 s ({t:.1f} s)")
+    st.close()
+
+
 # ---- the control port ----
 
 def control(flags=v.C | v.S):
@@ -546,6 +564,7 @@ r16_sends()
 r26_flood()
 r17_half()
 r34_streams()
+r31_deaf()
 if MAPPED:
     sys.exit(0)
 r10_exposed()
