@@ -440,6 +440,46 @@ def maps_with(mark):
     return found
 
 
+def odd():
+    """What sections 3 and 3b of vectors.txt have that is to be taken: bits that mean nothing, pads, Reads of no octets, and pieces."""
+    st, want = new(), b""
+
+    def word(body, last=True, mo=0, **kw):
+        f = v.fpdu(v.untagged(v.SEND, 0, st.w.msn[0], mo, body, last=last, **kw))
+        pad = -(20 + len(body)) % 4
+        f = f[:-4 - pad] + b"\1\2\3"[:pad]
+        st.w.raw(f + v.crc_wire(f))
+        st.w.msn[0] += last
+
+    def inline(data):
+        st.pos += len(data)
+        return cw(INLINE, 0, 0, st.pos) + data
+
+    for name in ("fpdu.write.pad1", "fpdu.write.pad2", "fpdu.write.pad3", "fpdu.write.16"):
+        want += v.P[name][14:]
+        st.data(v.P[name][14:])
+        st.w.put(v.P["fpdu.write.zero"])
+    for i, kw in enumerate(({"rsv_d": 15}, {"rsv_r": 3}, {"inv": 0xdeadbeef})):
+        want += b"hello"[:2 + i]
+        word(inline(b"hello"[:2 + i]), **kw)
+    body = inline(b"in three pieces")
+    want += b"in three pieces"
+    for a, b in ((0, 5), (5, 20), (20, len(body))):
+        word(body[a:b], b == len(body), a)
+    for name in ("fpdu.rreq.zero", "fpdu.rreq.zero.junk"):
+        u = bytearray(v.P[name])
+        u[10:14] = struct.pack(">I", st.w.msn[1])
+        st.w.msn[1] += 1
+        st.w.put(bytes(u))
+        while (u := st.w.get())[1] & 15 != v.RRESP:
+            pass
+        ok(u == v.P[name.replace("rreq", "rresp")], f"R24: {name} is answered", u.hex())
+    st.data(b"", 1)
+    line = server_says(st, r" (fin|ECONNRESET)$")
+    ok(f" s {len(want)} {hashlib.sha256(want).hexdigest()[:16]} fin" in line, "R24: what is to be ignored is, and all octets are there", line)
+    st.close()
+
+
 def r34_streams():
     n, bad = 20000 if LONG else 150, ""
     negs, before = list(vectors()), None
@@ -563,6 +603,7 @@ r33_words()
 r16_sends()
 r26_flood()
 r17_half()
+odd()
 r34_streams()
 r31_deaf()
 if MAPPED:
