@@ -158,8 +158,12 @@ static void import_spoiled(struct side *s)
 	s->mapped = false;
 	m->spoiled = true;
 	s->produced = s->v.p.f->rs.tx_pos;
-	for (unsigned int i = 0; i < 60; i++)
+	for (unsigned int i = 0; i < 60; i++) {
+		const struct iw_rs *rs = &s->v.p.f->rs;
+
 		act(&m->s[below(m, 2)]);
+		check(m, rs->tx_freed <= rs->tx_sent && rs->tx_sent <= rs->tx_pos && rs->tx_pos - rs->tx_freed <= rs->p.tx_len);
+	}
 }
 
 static struct pair *under_way(uint64_t seed, struct side **s)
@@ -222,6 +226,18 @@ static void test_anything(void **state)
 		import_spoiled(s);
 		pair_free(m);
 	}
+}
+
+/* What is marked urgent must have been written, or more than that would be sent. */
+static void test_urgent(void **state)
+{
+	struct side *s;
+	struct pair *m = under_way(first_seed, &s);
+
+	s->e.f->rs.tx_urg_mark = 1;
+	s->e.f->rs.tx_urg = s->e.f->rs.tx_pos + 1;
+	assert_int_equal(iw_map_import(s->v.map, &s->v.p), -EPROTO);
+	pair_free(m);
 }
 
 /* Every word of the state that holds no queue's entries, with several values each. */
@@ -453,7 +469,7 @@ int main(void)
 		cmocka_unit_test(test_handover),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_anything),
-		cmocka_unit_test(test_every_word),
+		cmocka_unit_test(test_every_word), cmocka_unit_test(test_urgent),
 		cmocka_unit_test(test_late_anything),
 		cmocka_unit_test(test_gathered),
 		cmocka_unit_test(test_gathered_anything),
