@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Attacks on a real iwarpd by a hostile daemon of another host: stream.py OURS THEIRS PORT DAEMON-PID LOG SERVER-LOG [PORT2]
 THEIRS:PORT is an app.py server with the library; its lines in SERVER-LOG say what the application saw. PORT2 is one of another user.
-IW_MAPPED, iwctl of the daemon there: only what concerns streams, each mapped into the server (docs/mapped.md) before it is attacked."""
+IW_MAPPED, iwctl of the daemon there: only what concerns streams, each mapped into the server (docs/mapped.md) before it is attacked. IW_RESTLESS: that
+daemon takes maps back all the while."""
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ OURS, THEIRS, PORT, PID, LOG, SERVER = sys.argv[1], sys.argv[2], int(sys.argv[3]
 PORT2 = int(sys.argv[7]) if len(sys.argv) > 7 else 0
 SAN = os.environ.get("IW_SAN", "") != ""
 MAPPED = os.environ.get("IW_MAPPED")
+RESTLESS = os.environ.get("IW_RESTLESS")
 SEED = random.randrange(2 ** 32)
 rng = random.Random(SEED)
 print("# seed", SEED)
@@ -162,6 +164,7 @@ def r_rights():
     ends("R23: the ring's own STag invalidated", lambda s: s.w.send(cw(DATA, 0, 0, s.pos), v.SENDINV, s.stag), "0/1/09" if MAPPED else "0/1/09|ABORT 71|1/1/00|EOF")
     ends("R6: a Read Response that nobody asked for", lambda s: s.w.put(v.tagged(v.RRESP, s.stag, s.to, b"x" * 8)), "0/2/06")
     ends("R32: an Atomic on the ring", lambda s: s.w.send(v.at_hdr(0, 1, s.stag, s.to, 1, v.ONES, 0, 0), v.ATREQ, qn=1), "0/1/02")
+    ends("R27: a ULPDU of 65535 octets of anything", lambda s: s.w.raw(b"\xff\xff" + rng.randbytes(65535 + 3 + 4)), "2/0/02")
     ends("R30: a Terminate that is cut", lambda s: s.w.put(v.untagged(v.TERM, 2, 1, 0, b"\x00")), "EOF|Connection.*")
     two = opened(PORT)
     ends("R1: the ring of another stream of the same server", lambda s: s.w.write(two.stag, two.to, b"x" * 8), write)
@@ -474,6 +477,11 @@ def odd():
         while (u := st.w.get())[1] & 15 != v.RRESP:
             pass
         ok(u == v.P[name.replace("rreq", "rresp")], f"R24: {name} is answered", u.hex())
+    whole = rng.randbytes(65535 - 14)
+    want += whole
+    st.w.put(v.tagged(v.WRITE, st.stag, st.to + st.pos, whole))
+    st.pos += len(whole)
+    st.w.imm(cw(DATA, 0, 0, st.pos))
     st.data(b"", 1)
     line = server_says(st, r" (fin|ECONNRESET)$")
     ok(f" s {len(want)} {hashlib.sha256(want).hexdigest()[:16]} fin" in line, "R24: what is to be ignored is, and all octets are there", line)
@@ -491,14 +499,14 @@ def r34_streams():
         st.data(b"s" + mark)
     idle.pop(1).close()
     bad += play_vector(*negs[0])
-    around = maps_with(mark) if MAPPED else {}
+    around = maps_with(mark) if MAPPED and not RESTLESS else {}
     for i in range(n):
         bad += play_vector(*negs[i % len(negs)])
         if i == n // 4:
             before = rss()
     ok(not bad, f"R24, R25, R27: on {n} streams one of {len(negs)} bad frames, cut anywhere: the Terminate, octet for octet, and a reset", bad[:2000])
     bounded(before, f"R34: {n} streams that end in a random protocol error each", 8192)
-    if MAPPED:
+    if MAPPED and not RESTLESS:
         ok(len(around) == 2 and maps_with(mark) == around, "R24: the maps around theirs are as they were, octet for octet", [hex(a) for a in around])
     for st in idle:
         st.data(mark)
@@ -596,6 +604,10 @@ def r16_pings():
 d = FakeDaemon(OURS, THEIRS)
 if not ok(d.ready(), "the hostile daemon is taken for one"):
     sys.exit(1)
+if RESTLESS:
+    odd()
+    r34_streams()
+    sys.exit(0)
 honest()
 r8_scribble()
 r_rights()
