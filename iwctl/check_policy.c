@@ -109,6 +109,8 @@ static int show(const struct iw_policy *p)
 	printf("Everything else: iwarp, upgrade_after %s, upgrade_wait %u.\n", AFTER(&p->upgrade), p->upgrade.wait_ms);
 	if (!p->burst)
 		puts("Small writes are not gathered (burst no).");
+	if (p->spin != IW_SPIN_ADAPTIVE)
+		puts(p->spin == IW_SPIN_NO ? "Waits sleep at once (spin no)." : "Waits look again before they sleep (spin always).");
 	return IWCTL_OK;
 }
 

@@ -21,6 +21,7 @@
 #include "paths/burst.h"
 #include "real.h"
 #include "reg.h"
+#include "spin.h"
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
@@ -35,6 +36,7 @@ IW_EXPORT int epoll_pwait(int epfd, struct epoll_event *ev, int n, int ms, const
 IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct timespec *t, const sigset_t *ss);
 
 #define BATCH	64
+#define AWAKE_MS 2	/* a wait that may be shorter is the kernel's */
 #define KNOWN	64	/* the most events that are said without the kernel */
 
 /* ---- epoll_create, epoll_ctl ---- */
@@ -86,6 +88,8 @@ static int ctl_mapped(struct iw_stream *s, int epfd, int op, int fd, struct epol
 
 	if (op != EPOLL_CTL_DEL && iw_copy_in(&e, ev, sizeof(e)))
 		return iw_fail(EFAULT);
+	if (r ? op == EPOLL_CTL_DEL && iw_reg_leave(r) : iw_reg_enter(fd, epfd, op == EPOLL_CTL_ADD ? &e : NULL))
+		return 0;
 	if (op == EPOLL_CTL_ADD && parked)
 		return iw_fail(EEXIST);
 	if (op == EPOLL_CTL_ADD && !r) {
@@ -101,7 +105,7 @@ static int ctl_mapped(struct iw_stream *s, int epfd, int op, int fd, struct epol
 	} else if (r && (op == EPOLL_CTL_MOD || (op == EPOLL_CTL_ADD && iw_reg_ctl(r, EPOLL_CTL_ADD) >= 0))) {
 		old = (struct epoll_event){ .events = r->events, .data.u64 = r->data };
 		iw_reg_change(r, &e);
-		ret = iw_reg_ctl(r, parked ? EPOLL_CTL_ADD : EPOLL_CTL_MOD);
+		ret = iw_reg_stands(r) ? 0 : iw_reg_ctl(r, parked ? EPOLL_CTL_ADD : EPOLL_CTL_MOD);
 		if (ret < 0) {
 			iw_reg_change(r, &old);
 			r->spent = spent;
@@ -594,6 +598,25 @@ static bool writable(struct epoll_event *ev, int n)
 	return n > 0 && iw_user_writable_still(&good, ev, (size_t)(n < KNOWN ? n : KNOWN) * sizeof(*ev));
 }
 
+/* Awake for a moment, where that paid. */
+static int wait_some(const struct wait *w)
+{
+	struct iw_spin z;
+	long n = 0;
+
+	if (w->call == PWAIT2 ? w->t && !w->t->tv_sec : (unsigned int)w->ms < AWAKE_MS)
+		return wait_once(w);
+	iw_spin_begin(&z);
+	while (n <= 0 && iw_spin_on(&z))
+		n = IW_SYS(epoll_pwait, w->epfd, w->ev, w->n, 0, w->call == WAIT ? NULL : w->ss, 8);
+	if (iw_spin_over(&z) && n <= 0)
+		n = iw_fail(EINTR);
+	else if (n <= 0)
+		n = wait_once(w);
+	iw_spin_end(&z);
+	return (int)n;
+}
+
 /* With mapped streams in some set. *again: nothing stands, and the kernel has not said that the time is over. */
 static int wait_look(const struct wait *w, bool *again)
 {
@@ -608,7 +631,7 @@ static int wait_look(const struct wait *w, bool *again)
 		iw_ready_sets();
 	n = iw_look_any() && writable(w->ev, w->n) && iw_mask_ok(w->ss) ? with_known(&l, w, seq) : 0;
 	if (!n) {
-		n = wait_once(w);
+		n = atomic_load_explicit(&iw_reg_mapped, memory_order_relaxed) ? wait_some(w) : wait_once(w);
 		*again = n > 0;
 	}
 	iw_look_woke(&l);

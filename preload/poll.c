@@ -18,6 +18,7 @@
 #include "real.h"
 #include "reg.h"
 #include "sleeps.h"
+#include "spin.h"
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
@@ -242,6 +243,24 @@ static int put_mapped(const struct call *c, struct pollfd *v)
 	return found;
 }
 
+/* Awake for a moment, where that paid. */
+static int wait_awake(const struct call *c, struct pollfd *v)
+{
+	struct timespec t = { 0, 0 };
+	struct iw_spin z;
+	long n = 0;
+
+	iw_spin_begin(&z);
+	while (n <= 0 && iw_spin_on(&z))
+		n = IW_SYS(ppoll, v, c->n + 1, &t, c->mask, 8);
+	if (iw_spin_over(&z) && n <= 0)
+		n = iw_fail(EINTR);
+	else if (n <= 0)
+		n = wait_once(c, v, c->n + 1);
+	iw_spin_end(&z);
+	return (int)n;
+}
+
 /* One wait by a copy in which mapped sockets stand for their streams. WOKEN: it is to be seen what is ready. */
 static int wait_mapped(const struct call *c, struct pollfd *v)
 {
@@ -252,7 +271,7 @@ static int wait_mapped(const struct call *c, struct pollfd *v)
 	if (found)
 		iw_deadline_ms(&now.d, 0);
 	if ((nfds_t)found < c->n || !iw_mask_ok(c->mask))
-		rc = wait_once(&now, v, c->n + 1);
+		rc = now.d.end ? wait_awake(&now, v) : wait_once(&now, v, c->n + 1);
 	for (nfds_t i = 0; i < c->n; i++) {
 		closed |= v[i].fd >= 0 && v[i].fd != c->p[i].fd && !mapped(&c->p[i]);	/* the kernel looks once more when time is over */
 		if (rc > 0 && !c->p[i].revents && (v[i].fd == c->p[i].fd || !(v[i].revents & POLLNVAL)))

@@ -155,21 +155,28 @@ static bool report(struct iw_reg *r, struct iw_look *l, struct epoll_event *ev, 
 
 /*
  * An edge of a full socket is not one of a stream that has no room. One that is told of edges only may be asked for room always, so that the
- * kernel's entry need not be changed.
+ * kernel's entry need not be changed; and one that is level-triggered not at all, as it is known when there is some.
  */
-uint32_t iw_ready_asks(struct iw_reg *r)
+uint32_t iw_ready_asks(const struct iw_reg *r)
 {
 	struct iw_stream *s = r->s;
 	uint32_t events = r->events, asks = (uint16_t)iw_path(s)->wait_events(s, (short)(events & 0xffff));
 
 	if ((events & (EPOLLET | EPOLLONESHOT)) == EPOLLET && (events & OUTS))
 		asks |= EPOLLIN | EPOLLOUT;
+	else if (!(events & FLAGS) && !(s->known & IW_KNOWN_MORE) && iw_ready_counted(r->set))
+		asks &= ~(uint32_t)OUTS;
 	return asks | (events & FLAGS);
 }
 
 static bool asks_more(struct iw_reg *r)
 {
 	return !r->spent && (iw_ready_asks(r) & ~r->asked);
+}
+
+bool iw_ready_counted(uint32_t set)
+{
+	return !atomic_load(&sets[set % SETS].strangers) && !atomic_load(&sets[set % SETS].watched);
 }
 
 static void kick(struct iw_reg *r, bool strangers)
@@ -344,7 +351,13 @@ static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 	struct iw_stream *s = r->s;
 	short what;
 
-	if (r == &iw_reg_kicker || !iw_reg_is_mapped(r) || !is_ours(r, ev->events))
+	if (r == &iw_reg_kicker || !iw_reg_is_mapped(r))
+		return false;
+	if (r->left) {
+		iw_reg_left(r);
+		return false;
+	}
+	if (!is_ours(r, ev->events))
 		return false;
 	what = only_room(s, ev->events) ? 0 : iw_path(s)->step(s, r->fd);
 	if (what)

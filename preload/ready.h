@@ -74,9 +74,10 @@ bool iw_ready_set(int epfd);
 
 /* ---- for reg.c, under iw_tab_lock ---- */
 
-uint32_t iw_ready_asks(struct iw_reg *r);	/* events to ask the kernel for */
+uint32_t iw_ready_asks(const struct iw_reg *r);	/* events to ask the kernel for */
 void iw_ready_armed(struct iw_reg *r);		/* it was added, changed or moved: whatever is ready is to be reported */
 void iw_ready_gone(struct iw_reg *r);
+bool iw_ready_counted(uint32_t set);		/* all who wait for it say so */
 void iw_ready_strangers(uint32_t set);		/* threads sleep in it that have not said so */
 
 #pragma GCC visibility pop

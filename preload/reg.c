@@ -68,7 +68,7 @@ struct iw_reg *iw_reg_find(int fd, int epfd)
 	uint32_t i = regs ? regs->by_fd[fd] : 0;
 
 	for (; i; i = regs->r[i - 1].next_fd)
-		if (regs->r[i - 1].epfd == epfd)
+		if (regs->r[i - 1].epfd == epfd && !regs->r[i - 1].left)
 			return &regs->r[i - 1];
 	return NULL;
 }
@@ -394,8 +394,65 @@ void iw_reg_del(struct iw_reg *r)
 	}
 	r->at = -1;
 	r->fd = -1;
+	r->left = false;
 	r->next_fd = free_list;
 	free_list = idx;
+}
+
+/* One that reports what is ready for as long as it is. */
+static bool is_level(uint32_t events)
+{
+	return !(events & (EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE));
+}
+
+bool iw_reg_stands(const struct iw_reg *r)
+{
+	return !r->parked && is_level(r->events) && iw_ready_asks(r) == r->asked;
+}
+
+bool iw_reg_leave(struct iw_reg *r)
+{
+	if (r->parked || r->spent || !is_level(r->events) || !iw_ready_counted(r->set))
+		return false;
+	r->spent = r->left = true;
+	hash_out(r);
+	iw_ready_gone(r);
+	return true;
+}
+
+static struct iw_reg *left_one(int fd, int epfd)
+{
+	struct iw_reg *r = NULL;
+
+	while ((r = iw_reg_next(fd, r)) && !(r->left && (r->epfd == epfd || epfd < 0)))
+		;
+	return r;
+}
+
+bool iw_reg_enter(int fd, int epfd, const struct epoll_event *ev)
+{
+	struct iw_reg *r = left_one(fd, epfd);
+
+	if (!r)
+		return false;
+	if (!ev || !is_level(ev->events)) {
+		iw_reg_del(r);
+		return false;
+	}
+	r->left = false;
+	iw_reg_change(r, ev);
+	if (!iw_reg_stands(r))
+		iw_reg_ctl(r, EPOLL_CTL_MOD);
+	return true;
+}
+
+void iw_reg_left(struct iw_reg *r)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+
+	if (r->left)
+		iw_reg_del(r);
+	iw_unlock(&iw_tab_lock, sigs);
 }
 
 void iw_reg_drop_fd(int fd)
@@ -478,6 +535,9 @@ static void drop_epfd(int epfd, uint32_t w)
 		hash_out(r);
 		r->epfd = other;
 		hash_in(r);
+		if (r->left && other >= 0)
+			iw_reg_del(r);
+		r->left = false;
 	}
 }
 
@@ -501,9 +561,12 @@ long iw_reg_ctl(struct iw_reg *r, int op)
 
 int iw_reg_detach(int fd)
 {
-	uint32_t i = regs ? regs->by_fd[fd] : 0, j;
+	struct iw_reg *left;
+	uint32_t i, j;
 
-	for (; i; i = regs->r[i - 1].next_fd) {
+	while ((left = left_one(fd, -1)))
+		iw_reg_del(left);
+	for (i = regs ? regs->by_fd[fd] : 0; i; i = regs->r[i - 1].next_fd) {
 		iw_reg_room_drop(&regs->r[i - 1]);
 		if (!regs->r[i - 1].parked && iw_reg_ctl(&regs->r[i - 1], EPOLL_CTL_DEL) < 0)
 			break;

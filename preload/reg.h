@@ -66,6 +66,7 @@ struct iw_reg {
 	_Atomic uint32_t seen_in, seen_out;	/* came and room of the stream, when it was reported last */
 	_Atomic uint64_t look;		/* in which it was reported last: its number, above the place of the event */
 	_Atomic bool spent;		/* ONESHOT, and was reported */
+	_Atomic bool left;		/* the program has taken it out, the kernel has it still: spent, too */
 };
 
 extern _Atomic uint32_t iw_reg_swaps;	/* becomes more with each iw_reg_attach() */
@@ -98,13 +99,21 @@ bool iw_set_serves(int epfd);
 /* Somebody waits for it by calls that we see. */
 void iw_set_waited(int epfd, uint32_t set);
 
-struct iw_reg *iw_reg_find(int fd, int epfd);
+struct iw_reg *iw_reg_find(int fd, int epfd);	/* as the program has it */
 /* The next one behind last, NULL: the first, of those in the set with this data. */
 struct iw_reg *iw_reg_by_data(int epfd, uint64_t data, const struct iw_reg *last);
 void iw_reg_add(int fd, int epfd, const struct epoll_event *ev);
 void iw_reg_change(struct iw_reg *r, const struct epoll_event *ev);	/* MOD */
 void iw_reg_del(struct iw_reg *r);
 long iw_reg_ctl(struct iw_reg *r, int op);	/* in the kernel's set; -errno */
+/*
+ * Who takes a mapped stream out of a set often puts it back soon, so the kernel's entry stays where it does no harm, and its next event takes it
+ * out. leave: false: it is to be deleted. enter: false: there is none; with ev NULL never.
+ */
+bool iw_reg_leave(struct iw_reg *r);
+bool iw_reg_enter(int fd, int epfd, const struct epoll_event *ev);
+bool iw_reg_stands(const struct iw_reg *r);	/* the kernel's entry is what is to be asked for */
+void iw_reg_left(struct iw_reg *r);	/* the kernel said something of one that was left. Takes the lock */
 void iw_reg_room_drop(struct iw_reg *r);
 void iw_reg_room_update(struct iw_reg *r);
 /* What was done to the entry of a set in a set. Takes the lock. */

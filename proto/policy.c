@@ -275,6 +275,22 @@ static const char *parse_burst(struct iw_policy *p, struct line *l)
 	return next(l) ? bad : l->why;
 }
 
+static const char *parse_spin(struct iw_policy *p, struct line *l)
+{
+	static const char bad[] = "bad spin; accepted are adaptive, always and no";
+	static const char *const words[] = { [IW_SPIN_ADAPTIVE] = "adaptive", [IW_SPIN_ALWAYS] = "always", [IW_SPIN_NO] = "no" };
+	const char *why = need(l, bad);
+
+	if (why)
+		return why;
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(l->word, words[i])) {
+			p->spin = (enum iw_policy_spin)i;
+			return next(l) ? bad : l->why;
+		}
+	return bad;
+}
+
 static const char *parse_line(struct iw_policy *p, struct line *l)
 {
 	struct iw_policy_rule *r = &p->rule[p->n];
@@ -286,9 +302,11 @@ static const char *parse_line(struct iw_policy *p, struct line *l)
 		return l->why;
 	if (!strcmp(l->word, "burst"))
 		return parse_burst(p, l);
+	if (!strcmp(l->word, "spin"))
+		return parse_spin(p, l);
 	iwarp = !strcmp(l->word, "iwarp");
 	if (!iwarp && strcmp(l->word, "tcp")) {
-		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_wait' or 'burst'");
+		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_wait', 'burst' or 'spin'");
 		if (!why)
 			p->upgrade = all;
 		return why;
@@ -326,6 +344,7 @@ int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const cha
 
 	p->n = 0;
 	p->burst = true;
+	p->spin = IW_SPIN_ADAPTIVE;
 	p->upgrade = (struct iw_upgrade){ .calls = IW_UPGRADE_CALLS, .octets = IW_UPGRADE_OCTETS };
 	for (l.s = text; !why && l.s < end; l.s = l.end + 1) {
 		l.end = memchr(l.s, '\n', (size_t)(end - l.s));

@@ -7,6 +7,7 @@
  *	upgrade_after LIMITS
  *	upgrade_wait MS
  *	burst yes|no
+ *	spin adaptive|always|no
  *
  * LIMITS: 0, or N calls, or octets (128K), or both. What no rule matches is iwarp. connect rules look at the destination, listen rules
  * at the local address.
@@ -54,10 +55,13 @@ struct iw_policy_rule {
 	char program[IW_POLICY_PROGRAM];	/* pattern of * and ?; with a '/' it is matched against the whole path */
 };
 
+enum iw_policy_spin { IW_SPIN_ADAPTIVE, IW_SPIN_ALWAYS, IW_SPIN_NO };
+
 struct iw_policy {
 	unsigned int n;
 	struct iw_upgrade upgrade;	/* where no rule matches */
 	bool burst;			/* small sends may be gathered */
+	enum iw_policy_spin spin;	/* who waits may look again for a moment before it sleeps */
 	struct iw_policy_rule rule[IW_POLICY_RULES];
 };
 

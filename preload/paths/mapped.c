@@ -30,6 +30,7 @@
 #include "preload/ready.h"
 #include "preload/real.h"
 #include "preload/sleeps.h"
+#include "preload/spin.h"
 #include "preload/sys.h"
 #include "preload/user.h"
 
@@ -433,6 +434,18 @@ static int let_in(struct call *c)
 	return come & -come & atomic_load(&iw_handlers_interrupt) ? EINTR : 0;
 }
 
+/* Is one of them ready in the time that it may take? */
+static bool awake(struct iw_spin *z, struct pollfd *p, nfds_t n)
+{
+	struct timespec t = { 0, 0 };
+	long r = 0;
+
+	while (!r && iw_spin_on(z))
+		r = IW_SYS(ppoll, p, n, &t, NULL, 8);
+	iw_spin_over(z);
+	return r > 0;
+}
+
 /*
  * Until TCP takes something (POLLOUT), has something (POLLIN), or somebody kicks. Not locked, but as in the lock where handlers may come:
  * they do so in here only, so that none of them changes anything behind the last look.
@@ -441,16 +454,20 @@ static int sleep_poll(struct call *c, int tcp, short events)
 {
 	uint64_t mask = interrupts(c) | c->st.sigs;
 	struct pollfd p[3] = { { .fd = tcp, .events = events }, { .fd = c->watch, .events = POLLIN }, { .fd = c->signals, .events = POLLIN } };
+	static const struct timespec now;
 	struct timespec t;
+	struct iw_spin z;
 	sigset_t sigs;
 	int saved = errno, r;
 
 	undo(c);
+	iw_spin_begin(&z);
 	sigemptyset(&sigs);
 	memcpy(&sigs, &mask, sizeof(mask));
 	pthread_cleanup_push(cancelled, c);
-	r = iw_real.ppoll(p, 3, iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
+	r = iw_real.ppoll(p, 3, awake(&z, p, 3) ? &now : iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
 	pthread_cleanup_pop(0);
+	iw_spin_end(&z);
 	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR && c->breaks ? EINTR : 0;
 	if (!iw_sleeps_still(&c->slept))
 		undone(c);
@@ -468,12 +485,23 @@ static int sleep_poll(struct call *c, int tcp, short events)
 static int receive(struct call *c)
 {
 	struct iw_stream *s = c->s;
-	int saved = errno;
+	int saved = errno, err = EAGAIN, tcp = atomic_load(&s->mapped);
+	struct iw_spin z;
 	size_t room;
 	uint8_t *p = place_for(c, &room);
-	ssize_t n = iw_real.recv(atomic_load(&s->mapped), p, room, 0);
-	int err = n < 0 ? errno : 0;
+	ssize_t n = -1;
 
+	iw_spin_begin(&z);
+	while (err == EAGAIN && iw_spin_on(&z)) {
+		n = IW_SYS(recvfrom, tcp, p, room, MSG_DONTWAIT, NULL, NULL);
+		err = n < 0 ? (int)-n : 0;
+	}
+	iw_spin_over(&z);
+	if (err == EAGAIN) {
+		n = iw_real.recv(tcp, p, room, 0);
+		err = n < 0 ? errno : 0;
+	}
+	iw_spin_end(&z);
 	errno = saved;
 	came(s, n < 0 ? -err : n);
 	return err == EINTR || err == EAGAIN ? err : 0;

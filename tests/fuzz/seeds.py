@@ -77,7 +77,7 @@ def conf():
     yield b"\0" + open(top + "/conf/iwarpd.conf", "rb").read()
     yield b"\2" + open(top + "/conf/iwsock.conf", "rb").read()
     yield b"\2iwarp connect nginx* 10.0.0.0/8:80,8000-8080\ntcp both * [2001:db8::]/32\niwarp listen /usr/* *:*\n"
-    yield b"\2upgrade_after 32 calls 128K\niwarp both * *:1 upgrade_after 0 upgrade_wait 50\nupgrade_wait 10000\nburst no\n"
+    yield b"\2upgrade_after 32 calls 128K\niwarp both * *:1 upgrade_after 0 upgrade_wait 50\nupgrade_wait 10000\nburst no\nspin always\n"
     for line in ("control_port=874", "ring_size=1M", "max_memory=4G", "allow=192.0.2.0/24 2001:db8::/32", "log_level=debug", "crc=off",
                  "run_dir=/run/x", "max_ird=16", "answer_timeout=20"):
         yield b"\1" + line.encode()
@@ -96,6 +96,12 @@ def conn():
             yield b"\0" + reqs["mpa.req.r2.p2p"] + reqs["fpdu.write.zero"] + v
             yield b"\1" + reqs["mpa.rep.r2.p2p"] + v
             yield b"\x90" + reqs["mpa.req.r1.c"] + v + reqs["fpdu.send.5"]
+
+
+def ringstream():
+    """And one that was found: an owner's urgent mark ahead of all octets."""
+    yield from words()
+    yield bytes.fromhex("1f08088981100081100082200081100081100080ffff810010870100a10100000000000000a1a1a1c302100000a90000000100")
 
 
 def programs(kinds):
@@ -155,7 +161,7 @@ def answers():
     yield b"\x00\x00\x90\x07\x80"
 
 
-MAKERS = {"mpa_fuzz": mpa, "fpdu_fuzz": fpdu, "rs_fuzz": words, "ctlword_fuzz": words, "conf_fuzz": conf, "conn_fuzz": conn,
+MAKERS = {"mpa_fuzz": mpa, "fpdu_fuzz": fpdu, "rs_fuzz": ringstream, "ctlword_fuzz": words, "conf_fuzz": conf, "conn_fuzz": conn,
           "ctl_fuzz": libraries, "session_fuzz": sessions, "ask_fuzz": answers}
 
 if sys.argv[1] == "--max-len":

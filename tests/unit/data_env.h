@@ -123,6 +123,11 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 #include "preload/names.c"
 #include "preload/shutdown.c"
 #define count poll_count
+#include "preload/spin.c"
+_Atomic uint8_t iw_conf_spin;
+_Atomic uint32_t iw_handlers, iw_handlers_unseen;
+__thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
+void iw_handlers_late(void) { }
 #include "preload/poll.c"
 #undef count
 #include "preload/select.c"

@@ -20,6 +20,8 @@
 #include "preload/lock.c"
 #include "preload/paths/mapped.c"
 #include "preload/sleeps.c"
+#include "preload/spin.c"
+_Atomic uint8_t iw_conf_spin;
 #define ours map_ours
 #define take map_take
 #include "preload/map.c"

@@ -157,7 +157,7 @@ static void programs(void **state)
 static void refused(void **state)
 {
 	static const struct { const char *text, *says; } t[] = {
-		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_wait' or 'burst'" },
+		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_wait', 'burst' or 'spin'" },
 		{ "# ok\niwarp both * *\niwarp", "f.conf:3: missing: 'connect', 'listen' or 'both'" },
 		{ "iwarp both", "f.conf:1: missing: a program" },
 		{ "iwarp both *", "f.conf:1: missing: an address" },
@@ -203,6 +203,9 @@ static void refused(void **state)
 		{ "burst", "f.conf:1: bad burst; accepted are yes and no" },
 		{ "burst on", "f.conf:1: bad burst" },
 		{ "burst no no", "f.conf:1: bad burst" },
+		{ "spin", "f.conf:1: bad spin; accepted are adaptive, always and no" },
+		{ "spin yes", "f.conf:1: bad spin" },
+		{ "spin no no", "f.conf:1: bad spin" },
 		{ "iwarp both * * burst no", "f.conf:1: too many fields" },
 		{ "iwarp both * * upgrade_after", "f.conf:1: bad upgrade_after" },
 		{ "iwarp both * * after 0", "f.conf:1: too many fields" },
@@ -268,6 +271,13 @@ static void upgrade(void **state)
 	assert_true(p.burst);
 	assert_int_equal(parse("burst no # none\niwarp both * *"), 0);
 	assert_false(p.burst);
+	assert_int_equal(p.spin, IW_SPIN_ADAPTIVE);
+	assert_int_equal(parse("spin always"), 0);
+	assert_int_equal(p.spin, IW_SPIN_ALWAYS);
+	assert_int_equal(parse("spin no"), 0);
+	assert_int_equal(p.spin, IW_SPIN_NO);
+	assert_int_equal(parse("spin adaptive"), 0);
+	assert_int_equal(p.spin, IW_SPIN_ADAPTIVE);
 	assert_int_equal(parse("iwarp both * *\niwarp both a *:1 upgrade_after 0\niwarp both * * upgrade_wait 3 upgrade_after 9 calls 1K\n"
 			       "iwarp both * * upgrade_wait 0\nupgrade_after 2K\ntcp both * *\nupgrade_wait 50"), 0);
 	assert_int_equal(p.n, 5);
@@ -300,7 +310,7 @@ static void least(void **state)
 /* Whatever comes in, the parser ends and what it accepted stays within bounds. */
 static void noise(void **state)
 {
-	static const char set[] = "iwarptcp both connect listen upgrade_after upgrade_wait burst no 1K calls *?/:[]-,0123456789abcdef.#\n\n\t  ";
+	static const char set[] = "iwarptcp both connect listen upgrade_after upgrade_wait burst spin no 1K calls *?/:[]-,0123456789abcdef.#\n\n\t  ";
 	const char *given = getenv("IW_SEED");
 	unsigned int seed = given ? (unsigned int)strtoul(given, NULL, 0) : (unsigned int)time(NULL);
 	char text[400];

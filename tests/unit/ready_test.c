@@ -81,6 +81,11 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 #undef sets
 #undef low
 #undef kick
+#include "preload/spin.c"
+_Atomic uint8_t iw_conf_spin = IW_SPIN_NO;	/* waits are counted */
+_Atomic uint32_t iw_handlers, iw_handlers_unseen;
+__thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
+void iw_handlers_late(void) { }
 #include "preload/epoll.c"
 #undef MOVED
 #define rearm poll_rearm
@@ -325,9 +330,9 @@ static short fake_bits(struct iw_stream *s, int fd, short events)
 
 static short fake_wait_events(struct iw_stream *s, short events)
 {
-	if ((events & (POLLOUT | POLLWRNORM | POLLWRBAND)) && !(s->known & POLLOUT))
-		events = (short)((events & ~(POLLOUT | POLLWRNORM | POLLWRBAND)) | POLLIN);
-	return events;
+	if (!(s->known & POLLOUT))
+		events = (short)(events & ~(POLLOUT | POLLWRNORM | POLLWRBAND));
+	return events | POLLIN;
 }
 
 static long fake_inq(struct iw_stream *s, int fd)
@@ -671,6 +676,81 @@ static void ctl_after(void **state)
 	none();
 	peer(0, "d");
 	none();
+}
+
+/* The events that the kernel has of a stream's TCP socket in the set, or 0. */
+static uint32_t in_kernel(unsigned int i)
+{
+	struct iw_fdinfo f;
+	const char *line;
+	struct iw_tfd t;
+	uint32_t events = 0;
+
+	assert_int_equal(iw_fdinfo_open(&f, set), 0);
+	while ((line = iw_fdinfo_line(&f)))
+		if (iw_tfd_parse(line, &t) && t.fd == streams[i].mapped)
+			events = t.events;
+	iw_fdinfo_close(&f);
+	return events;
+}
+
+static void out(unsigned int i)
+{
+	assert_int_equal(epoll_ctl(set, EPOLL_CTL_DEL, fakes[i].fd, NULL), 0);
+}
+
+/* Taken out, changed and put back without a word to the kernel, which is told when it says something that nobody waits for. */
+static void left_in_the_kernel(void **state)
+{
+	uint32_t had;
+
+	assert_true(map_it(0));
+	add(0, EPOLLIN);
+	had = in_kernel(0);
+	assert_true(had & EPOLLIN);
+	out(0);
+	assert_int_equal(in_kernel(0), had);
+	none();
+	add(0, EPOLLOUT);
+	assert_int_equal(in_kernel(0), had);
+	event(0, EPOLLOUT);
+	mod(0, EPOLLIN);
+	assert_int_equal(in_kernel(0), had);
+	none();
+	peer(0, "a");
+	event(0, EPOLLIN);
+	out(0);
+	none();			/* nothing has come since */
+	assert_int_equal(in_kernel(0), had);
+	peer(0, "b");
+	none();
+	assert_int_equal(in_kernel(0), 0);
+	add(0, EPOLLIN);
+	event(0, EPOLLIN);
+	got(0, 9, "ab");
+
+	out(0);
+	assert_int_equal(ctl_of(set, EPOLL_CTL_MOD, fakes[0].fd, EPOLLIN, 0), -1);
+	assert_int_equal(errno, ENOENT);
+	add(0, EPOLLIN);
+	out(0);
+	assert_int_equal(epoll_ctl(set, EPOLL_CTL_DEL, fakes[0].fd, NULL), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(in_kernel(0), 0);
+	add(0, EPOLLIN);
+	out(0);
+	add(0, EPOLLIN | EPOLLET);	/* that the kernel has to know */
+	assert_true(in_kernel(0) & EPOLLET);
+	out(0);
+	assert_int_equal(in_kernel(0), 0);
+
+	add(0, EPOLLIN);
+	out(0);
+	give_back(0);			/* it is not put back into a set that it is not in */
+	peer(0, "c");
+	none();
+	add(0, EPOLLIN);
+	event(0, EPOLLIN);
 }
 
 static void room(void **state)
@@ -1133,7 +1213,8 @@ static void as_the_kernel(void **state)
 	static const uint32_t kinds[] = { 0, EPOLLET, EPOLLONESHOT, EPOLLET | EPOLLONESHOT };
 	uint32_t kind = EPOLLET;
 	int v[2], ref = (int)syscall(SYS_epoll_create1, 0);
-	struct epoll_event e = { .events = EPOLLIN };
+	struct epoll_event e = { .events = EPOLLIN }, mine;
+	bool in = true;
 
 	seeded();
 	assert_false(socketpair(AF_UNIX, SOCK_STREAM, 0, v));
@@ -1160,10 +1241,15 @@ static void as_the_kernel(void **state)
 				assert_int_equal(n, m < 0 ? 0 : m);
 			} while (n && draw(2));
 		} else if (what < 70) {
+			bool out = in && !draw(3);
+			int op = out ? EPOLL_CTL_DEL : in ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
 			kind = kinds[draw(4)];
-			e.events = EPOLLIN | kind;
-			mod(0, e.events);
-			assert_int_equal(syscall(SYS_epoll_ctl, ref, EPOLL_CTL_MOD, v[0], &e), 0);
+			e.events = kind | (kind & EPOLLET || draw(3) ? EPOLLIN : draw(2) ? EPOLLOUT : EPOLLIN | EPOLLOUT);
+			in = !out;
+			mine = (struct epoll_event){ .events = e.events, .data.u64 = 0 };
+			assert_int_equal(epoll_ctl(set, op, fakes[0].fd, &mine), 0);
+			assert_int_equal(syscall(SYS_epoll_ctl, ref, op, v[0], &e), 0);
 		} else if (what < 71 && !(kind & EPOLLET)) {	/* which may report once more then, as at a switch */
 			if (streams[0].mapped)
 				give_back(0);
@@ -1269,7 +1355,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(level), T(edge_triggered), T(oneshot), T(ctl_after), T(room), T(same_data), T(fair), T(time_left), T(polls_bits), T(selects), T(nested_sets),
+		T(level), T(edge_triggered), T(oneshot), T(ctl_after), T(left_in_the_kernel), T(room), T(same_data), T(fair), T(time_left), T(polls_bits), T(selects), T(nested_sets),
 		T(two_sets), T(set_dup), T(refused), T(left_for_sleepers), T(changed_for_sleepers), T(as_the_kernel), T(together),
 	};
 

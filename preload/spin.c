@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include <sched.h>
+
+#include "conf.h"
+#include "deadline.h"
+#include "handlers.h"
+#include "lib.h"
+#include "spin.h"
+#include "sys.h"
+
+#define LONGEST_NS		50000		/* a wait that is longer does not pay */
+#define SPARE_NS	4000
+#define SHORT		3u		/* waits in a row that would have paid, before one is tried */
+#define GAP_NS		20000		/* between two looks: the processor had something else to do, */
+#define GAP_PAUSE_NS	10000000ll	/* and may have for a while */
+#define PAUSE_NS	200000ll	/* after one that did not pay, twice as long each time */
+#define PAUSE_MOST_NS	1000000000ll
+
+/* What the waits of a thread were like. */
+static __thread struct habit {
+	int64_t after;		/* not before */
+	int64_t pause;
+	int64_t cpus_at;	/* when it was last asked how many processors there are */
+	uint32_t shorts;	/* in a row */
+	uint32_t ns;		/* how long such a wait is, about */
+	bool one_cpu;
+} habit __attribute__((tls_model("initial-exec")));
+
+static bool one_cpu(int64_t now)
+{
+	uint64_t set[16] = { 0 };
+	unsigned int n = 0;
+
+	if (now - habit.cpus_at < PAUSE_MOST_NS)
+		return habit.one_cpu;
+	habit.cpus_at = now;
+	IW_SYS(sched_getaffinity, 0, sizeof(set), set);
+	for (unsigned int i = 0; i < 16; i++)
+		n += (unsigned int)__builtin_popcountll(set[i]);
+	return habit.one_cpu = n == 1;
+}
+
+static int64_t how_long(int64_t now)
+{
+	int64_t ns = 2ll * habit.ns + SPARE_NS;
+	uint8_t spin = atomic_load_explicit(&iw_conf_spin, memory_order_relaxed);
+
+	if (atomic_load_explicit(&iw_handlers_unseen, memory_order_relaxed))
+		return 0;
+	if (spin != IW_SPIN_ADAPTIVE)
+		return spin == IW_SPIN_ALWAYS ? LONGEST_NS : 0;
+	if (habit.shorts < SHORT || now < habit.after || one_cpu(now))
+		return 0;
+	return ns < LONGEST_NS ? ns : LONGEST_NS;
+}
+
+void iw_spin_begin(struct iw_spin *z)
+{
+	z->begin = iw_mono_ns();
+	z->last = z->begin;
+	z->looks = 0;
+	z->most = how_long(z->begin);
+	z->held = z->most;
+	if (z->held)
+		iw_handlers_hold();
+}
+
+/* It did not pay. */
+static void unpaid(int64_t now, int64_t least)
+{
+	habit.pause = habit.pause > least / 2 ? 2 * habit.pause : least;
+	if (habit.pause > PAUSE_MOST_NS)
+		habit.pause = PAUSE_MOST_NS;
+	habit.after = now + habit.pause;
+}
+
+bool iw_spin_on(struct iw_spin *z)
+{
+	int64_t now;
+
+	if (!z->most || iw_handlers_step.came)
+		return false;
+	if (!z->looks++)
+		return true;
+	now = iw_mono_ns();
+	if (now - z->begin < z->most && now - z->last < GAP_NS) {
+		z->last = now;
+		return true;
+	}
+	unpaid(now, now - z->last < GAP_NS ? PAUSE_NS : GAP_PAUSE_NS);
+	z->most = 0;
+	return false;
+}
+
+bool iw_spin_over(struct iw_spin *z)
+{
+	bool came = z->held && iw_handlers_step.came;
+
+	if (z->held)
+		iw_handlers_release();
+	z->held = false;
+	return came;
+}
+
+void iw_spin_end(struct iw_spin *z)
+{
+	int64_t ns = iw_mono_ns() - z->begin;
+
+	if (z->most)		/* found by a look */
+		habit.pause -= habit.pause / 8;
+	if (ns > LONGEST_NS) {
+		habit.shorts = 0;
+		return;
+	}
+	habit.shorts += habit.shorts < SHORT;
+	habit.ns = (uint32_t)((7 * (int64_t)habit.ns + ns) / 8);
+}

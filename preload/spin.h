@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looking again for a moment before a sleep, where recent sleeps of this thread were short: whoever sends then wakes nobody, and what it sends
+ * is found at once. On a processor that has something else to do it costs that, so it stops by itself: docs/mapped.md, 4.15.
+ *
+ *	struct iw_spin z;
+ *
+ *	iw_spin_begin(&z);
+ *	while (iw_spin_on(&z) && !(found = look()))
+ *		;
+ *	if (iw_spin_over(&z) && !found)
+ *		... interrupted: a sleep would have been
+ *	else if (!found)
+ *		... sleep
+ *	iw_spin_end(&z);
+ *
+ * Handlers are put off from begin to over, since a look tells of none.
+ */
+#ifndef IW_PRELOAD_SPIN_H
+#define IW_PRELOAD_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct iw_spin {
+	int64_t begin, last;	/* CLOCK_MONOTONIC ns; begin 0: nothing is learned of this wait */
+	int64_t most;		/* how long; 0: not at all */
+	uint32_t looks;
+	bool held;
+};
+
+void iw_spin_begin(struct iw_spin *z);
+bool iw_spin_on(struct iw_spin *z);	/* false: sleep now */
+bool iw_spin_over(struct iw_spin *z);	/* no more looks. true: a handler has come meanwhile, and has run now */
+void iw_spin_end(struct iw_spin *z);	/* the wait is over, by a look or by a sleep */
+
+#endif

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/* Waits that look again before they sleep: only where that paid, never for long, and with a clock that the test has. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <cmocka.h>
+
+static int64_t now_ns;
+static int64_t look_ns;		/* what one look takes */
+static unsigned int cpus;
+
+static int fake_clock(struct timespec *t)
+{
+	*t = (struct timespec){ now_ns / 1000000000, now_ns % 1000000000 };
+	return 0;
+}
+
+static long fake_call(const char *name, void *set)
+{
+	*(uint64_t *)set = cpus == 1 ? 2 : 3;
+	return 8;
+}
+
+#define clock_gettime(clock, t) fake_clock(t)
+#include "preload/deadline.h"
+#include "preload/sys.h"
+#undef IW_SYS
+#define SECOND(a, b, c, ...) c
+#define IW_SYS(name, ...) fake_call(#name, SECOND(__VA_ARGS__ __VA_OPT__(,) NULL, NULL, NULL))
+#include "preload/spin.c"
+#undef clock_gettime
+
+_Atomic uint8_t iw_conf_spin;
+_Atomic uint32_t iw_handlers, iw_handlers_unseen;
+__thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
+static unsigned int late;
+
+void iw_handlers_late(void)
+{
+	late++;
+	iw_handlers_step.came = false;
+}
+
+/* A wait at whose end something is there after ns: by a look, or woken. Returns how often it looked. */
+static unsigned int wait_ns(int64_t ns)
+{
+	int64_t end = now_ns + ns;
+	unsigned int looks = 0;
+	struct iw_spin z;
+
+	iw_spin_begin(&z);
+	while (iw_spin_on(&z)) {
+		looks++;
+		now_ns += look_ns;
+		if (now_ns >= end)
+			break;
+	}
+	if (now_ns < end)
+		now_ns = end;
+	iw_spin_over(&z);
+	iw_spin_end(&z);
+	return looks;
+}
+
+static int begin(void **state)
+{
+	now_ns = 1000000000000;
+	look_ns = 500;
+	cpus = 2;
+	habit = (struct habit){ 0 };
+	atomic_store(&iw_conf_spin, IW_SPIN_ADAPTIVE);
+	return 0;
+}
+
+static void short_waits(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		wait_ns(10000);
+}
+
+static void not_before_it_would_have_paid(void **state)
+{
+	for (unsigned int i = 0; i < SHORT; i++)
+		assert_int_equal(wait_ns(10000), 0);
+	assert_in_range(wait_ns(10000), 20, 22);
+	assert_int_equal(wait_ns(0), 1);
+}
+
+static void not_where_waits_are_long(void **state)
+{
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(wait_ns(1000000), 0);
+	short_waits(SHORT);
+	assert_true(wait_ns(10000) > 0);
+	wait_ns(1000000);		/* the first long one: it looked in vain */
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(wait_ns(1000000), 0);
+}
+
+static void at_most_so_long(void **state)
+{
+	int64_t began;
+
+	for (unsigned int i = 0; i < 50; i++)
+		wait_ns(LONGEST_NS - 2000);
+	began = now_ns;
+	assert_in_range(wait_ns(60000), LONGEST_NS / look_ns, LONGEST_NS / look_ns + 1);
+	assert_int_equal(now_ns - began, 60000);
+
+	begin(state);		/* and hardly longer than the others were */
+	short_waits(50);
+	assert_in_range(wait_ns(60000), 1, (2 * 10000 + SPARE_NS) / look_ns + 1);
+}
+
+/* Whoever is to answer has no processor while we look: what looking costs becomes nothing. */
+static void less_often_in_vain(void **state)
+{
+	int64_t end = now_ns + 10000000000;
+	unsigned int looked = 0, waits = 0;
+
+	for (; now_ns < end; waits++) {
+		struct iw_spin z;
+		bool any = false;
+
+		iw_spin_begin(&z);
+		while (iw_spin_on(&z)) {
+			any = true;
+			now_ns += look_ns;
+		}
+		now_ns += 10000;	/* it came as soon as we slept */
+		iw_spin_over(&z);
+		iw_spin_end(&z);
+		looked += any;
+	}
+	assert_true(waits > 900000);
+	assert_in_range(looked, 2, 40);
+}
+
+static void busy_processor(void **state)
+{
+	short_waits(20);
+	assert_true(wait_ns(10000) > 1);
+	look_ns = 2 * GAP_NS;		/* somebody else ran meanwhile */
+	assert_int_equal(wait_ns(60000), 1);
+	look_ns = 500;
+	short_waits(SHORT);
+	assert_int_equal(wait_ns(10000), 0);
+	now_ns += GAP_PAUSE_NS / 2;
+	assert_int_equal(wait_ns(10000), 0);
+	now_ns += GAP_PAUSE_NS / 2;
+	assert_true(wait_ns(10000) > 1);
+}
+
+static void one_processor(void **state)
+{
+	cpus = 1;
+	short_waits(SHORT);
+	assert_int_equal(wait_ns(10000), 0);
+	cpus = 2;
+	now_ns += 2 * PAUSE_MOST_NS;
+	assert_true(wait_ns(10000) > 0);
+}
+
+static void as_the_file_says(void **state)
+{
+	atomic_store(&iw_conf_spin, IW_SPIN_ALWAYS);
+	assert_in_range(wait_ns(1000000), LONGEST_NS / look_ns, LONGEST_NS / look_ns + 1);
+	assert_in_range(wait_ns(1000000), LONGEST_NS / look_ns, LONGEST_NS / look_ns + 1);
+	atomic_store(&iw_conf_spin, IW_SPIN_NO);
+	short_waits(50);
+	assert_int_equal(wait_ns(10000), 0);
+}
+
+/* They are put off, and run when nothing is looked at any more; those that the library does not see would come in between. */
+static void handlers(void **state)
+{
+	struct iw_spin z;
+
+	short_waits(SHORT);
+	iw_spin_begin(&z);
+	assert_true(iw_spin_on(&z));
+	assert_int_equal(iw_handlers_step.n, 1);
+	iw_handlers_step.came = true;
+	assert_false(iw_spin_on(&z));
+	assert_int_equal(late, 0);
+	assert_true(iw_spin_over(&z));
+	assert_int_equal(late, 1);
+	iw_spin_end(&z);
+	iw_spin_begin(&z);
+	assert_true(iw_spin_on(&z));
+	assert_false(iw_spin_over(&z));
+	iw_spin_end(&z);
+	assert_int_equal(iw_handlers_step.n, 0);
+	atomic_store(&iw_handlers_unseen, 1);
+	assert_int_equal(wait_ns(10000), 0);
+	atomic_store(&iw_handlers_unseen, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(not_before_it_would_have_paid, begin),
+		cmocka_unit_test_setup(not_where_waits_are_long, begin),
+		cmocka_unit_test_setup(at_most_so_long, begin),
+		cmocka_unit_test_setup(less_often_in_vain, begin),
+		cmocka_unit_test_setup(busy_processor, begin),
+		cmocka_unit_test_setup(one_processor, begin),
+		cmocka_unit_test_setup(as_the_file_says, begin),
+		cmocka_unit_test_setup(handlers, begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
