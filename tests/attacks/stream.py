@@ -46,7 +46,9 @@ def server_says(st, pattern, seconds=60):
     """The server's line about this stream that matches, waiting for it."""
     end = time.monotonic() + seconds
     while True:
-        lines = [x for x in open(SERVER).read().split("\n")[said():-1] if x.startswith(f"connection {st.port} ") and re.search(pattern, x)]
+        with open(SERVER) as f:
+            f.seek(mark[0])
+            lines = [x for x in f.read().split("\n")[:-1] if x.startswith(f"connection {st.port} ") and re.search(pattern, x)]
         if lines or time.monotonic() > end:
             return lines[-1] if lines else ""
         time.sleep(0.02)
@@ -55,12 +57,8 @@ def server_says(st, pattern, seconds=60):
 mark = [0]
 
 
-def said():
-    return mark[0]
-
-
 def forget():
-    mark[0] = len(open(SERVER).read().splitlines())
+    mark[0] = os.path.getsize(SERVER)
 
 
 def until(what, seconds=60):
