@@ -173,6 +173,7 @@ void iw_qp_flush(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx)
 {
 	qp->ord_head = qp->ord_tail = qp->ird_head = qp->ird_tail = qp->atomics = 0;
 	qp->tx_cur = 0;
+	qp->rx_mo[IW_QN_SEND] = 0;	/* goes with its buffer */
 	while (qp->sq_tail != qp->sq_head) {
 		const struct iw_sqe *e = iw_sqe(qp, qp->sq_tail);
 

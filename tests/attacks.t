@@ -75,7 +75,7 @@ until_true 60 accelerated 1
 is "$(accel_count 3 client)" 1 "the good client is accelerated"
 for mapped in '' "$IW_BUILD/iwctl --run-dir $(host_dir 1)"; do
 	[ -z "$mapped" ] || echo "# each stream mapped into the server"
-	IW_MAPPED=$mapped play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" \
+	IW_MAPPED=$mapped IW_SERVER=$server play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" \
 		"$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log" $([ -z "$OTHERS" ] || echo 7301)
 done
 play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/upgrade.py" "$(host_addr 2)" "$A" 7300 "$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log"
@@ -124,6 +124,18 @@ is "$(host_exec 2 "$PY" "$RIG_DIR/n1.py" "$ATTACKS" "$(host_addr 2)" "$A")" clos
 grep -q "10.77.0.2 is not in 'allow'" "$RIG_DIR/iwarpd.1.log"
 ok $? "N1: and the log says so"
 host_end $server
+
+# frames that are wrong while maps come and go
+RIG_OPTS[1]='-o map=restless'
+daemon_stop 1 && daemon_start 1
+host_bg_iw 1 server.log "$PY" "$ATTACKS/app.py" server "$A" 7300 0
+server=$!
+host_port 1 7300
+IW_RESTLESS=1 IW_MAPPED="$IW_BUILD/iwctl --run-dir $(host_dir 1)" play nsenter --net="$(host_ns 2)" "$PY" "$ATTACKS/stream.py" "$(host_addr 2)" "$A" 7300 \
+	"$(daemon_pid 1)" "$RIG_DIR/iwarpd.1.log" "$RIG_DIR/server.log"
+host_end $server
+RIG_OPTS[1]='-o allow=10.77.0.3/32'
+daemon_stop 1 && daemon_start 1
 host_bg_iw 1 server.log "$PY" "$ATTACKS/app.py" server "$A" 7300 $((8 << 20))
 host_port 1 7300
 

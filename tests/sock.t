@@ -62,9 +62,8 @@ cold="accept4_flags accept_backlog connect_epoll connect_epollet connect_nonbloc
 cold+=" many_short oob_before_accept opts_inherit opts_lowat send_lost sigio_before timeo_before_connect"
 # and: a ring made afterwards, whose calls nobody sees
 cold+=" epoll_uring"
-# Not with maps that come and go: what they compare changes with them. An acknowledgement of the ring stream's own may be under way; there is more room,
-# or less, also at the end of a time-out.
-calm="siocoutq eintr_mixed f_odd_args"
+# Not with maps that come and go: what they compare changes with them. There is more room, or less, also at the end of a time-out.
+calm="eintr_mixed f_odd_args"
 early=$(conf early "upgrade_after 0")
 never=$(conf never "upgrade_after 1G calls 1G")
 policy=$(conf tcp "upgrade_after 0" "tcp both * *")

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -90,6 +92,14 @@ void soft_finish(struct soft *c, bool reset)
 	soft_queue(c);
 }
 
+/* The peer takes nothing, after a Terminate: the kernel would go on trying for minutes. */
+static bool stuck(const struct soft *c)
+{
+	int n = 0;
+
+	return c->s->qp.state == IW_QP_CLOSING && !ioctl(c->fd, SIOCOUTQ, &n) && n;
+}
+
 void soft_timeout(struct timer *t)
 {
 	struct soft *c = container_of(t, struct soft, timer);
@@ -98,7 +108,7 @@ void soft_timeout(struct timer *t)
 	soft_fail(c, c->s->closing && c->s->shut ? 0 : ETIMEDOUT);
 	if (c->state == SOFT_OPEN && !c->s->shut)
 		rnic_qp_lost(c->qp, ETIMEDOUT);
-	soft_finish(c, !c->s->shut);
+	soft_finish(c, !c->s->shut || stuck(c));
 }
 
 void soft_lost(struct soft *c, int err)

@@ -238,16 +238,19 @@ static void acked(struct stream *st, uint64_t left)
 		atomic_store_explicit(told, pos, memory_order_relaxed);
 }
 
-/* The peer's own word of a few octets comes late. */
+/* The peer's own word comes late, or when its application reads. What its TCP has is not left, but what it is offered to read is. */
 void pump_acked(struct stream *st)
 {
 	const struct iw_rs *rs = &st->remote->f->rs;
-	bool all;	/* whole FPDUs: of a part the peer's application gets nothing */
+	uint64_t left, most;
 
 	if (map_rests(st))
 		return;
-	all = rs->tx_done == rs->tx_sent && !rs->tx_nsa && !tcp_unacked(st->end[0].tcp);
-	acked(st, all ? rs->tx_pos - rs->tx_sent : iw_rs_tx_unacked(rs));
+	left = iw_rs_tx_unacked(rs);
+	most = rs->tx_pos - rs->tx_done + (uint64_t)tcp_unacked(st->end[0].tcp);
+	for (uint32_t i = 0; i < rs->tx_nsa; i++)
+		most += rs->tx_sa[i].start < rs->tx_done ? rs->tx_sa[i].len : 0;
+	acked(st, left < most ? left : most);
 }
 
 static void pump_work(struct work *w)

@@ -201,6 +201,7 @@ static void go_on(struct stream *st)
 
 	forget(st);
 	if (rests && r->ep) {
+		pump_acked(st);
 		iw_rs_ack(&r->f->rs);	/* nobody else will, of what was read meanwhile */
 		endpoint_resume(r->ep);
 	}

@@ -367,7 +367,7 @@ class Stream:
         self.port = us[1]
         r = w.initiate(private(us, them, **kw))
         f = struct.unpack(">4sBBHIQIHHHH", r[:32])
-        self.caps, self.stag, self.to, self.len, self.bufs = f[3:8]
+        self.caps, self.stag, self.to, self.len, self.bufs, self.size = f[3:9]
         self.pos = 0            # announced
         self.got = 0            # credits that were returned
         self.words = 0          # announcements

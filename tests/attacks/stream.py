@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Attacks on a real iwarpd by a hostile daemon of another host: stream.py OURS THEIRS PORT DAEMON-PID LOG SERVER-LOG [PORT2]
 THEIRS:PORT is an app.py server with the library; its lines in SERVER-LOG say what the application saw. PORT2 is one of another user.
-IW_MAPPED, iwctl of the daemon there: only what concerns streams, each mapped into the server (docs/mapped.md) before it is attacked."""
+IW_MAPPED, iwctl of the daemon there: only what concerns streams, each mapped into the server (docs/mapped.md) before it is attacked. IW_RESTLESS: that
+daemon takes maps back all the while."""
 import hashlib
 import json
 import os
 import random
 import re
+import select
 import socket
 import struct
 import subprocess
@@ -20,6 +22,7 @@ OURS, THEIRS, PORT, PID, LOG, SERVER = sys.argv[1], sys.argv[2], int(sys.argv[3]
 PORT2 = int(sys.argv[7]) if len(sys.argv) > 7 else 0
 SAN = os.environ.get("IW_SAN", "") != ""
 MAPPED = os.environ.get("IW_MAPPED")
+RESTLESS = os.environ.get("IW_RESTLESS")
 SEED = random.randrange(2 ** 32)
 rng = random.Random(SEED)
 print("# seed", SEED)
@@ -43,7 +46,9 @@ def server_says(st, pattern, seconds=60):
     """The server's line about this stream that matches, waiting for it."""
     end = time.monotonic() + seconds
     while True:
-        lines = [x for x in open(SERVER).read().split("\n")[said():-1] if x.startswith(f"connection {st.port} ") and re.search(pattern, x)]
+        with open(SERVER) as f:
+            f.seek(mark[0])
+            lines = [x for x in f.read().split("\n")[:-1] if x.startswith(f"connection {st.port} ") and re.search(pattern, x)]
         if lines or time.monotonic() > end:
             return lines[-1] if lines else ""
         time.sleep(0.02)
@@ -52,12 +57,8 @@ def server_says(st, pattern, seconds=60):
 mark = [0]
 
 
-def said():
-    return mark[0]
-
-
 def forget():
-    mark[0] = len(open(SERVER).read().splitlines())
+    mark[0] = os.path.getsize(SERVER)
 
 
 def until(what, seconds=60):
@@ -161,6 +162,7 @@ def r_rights():
     ends("R23: the ring's own STag invalidated", lambda s: s.w.send(cw(DATA, 0, 0, s.pos), v.SENDINV, s.stag), "0/1/09" if MAPPED else "0/1/09|ABORT 71|1/1/00|EOF")
     ends("R6: a Read Response that nobody asked for", lambda s: s.w.put(v.tagged(v.RRESP, s.stag, s.to, b"x" * 8)), "0/2/06")
     ends("R32: an Atomic on the ring", lambda s: s.w.send(v.at_hdr(0, 1, s.stag, s.to, 1, v.ONES, 0, 0), v.ATREQ, qn=1), "0/1/02")
+    ends("R27: a ULPDU of 65535 octets of anything", lambda s: s.w.raw(b"\xff\xff" + rng.randbytes(65535 + 3 + 4)), "2/0/02")
     ends("R30: a Terminate that is cut", lambda s: s.w.put(v.untagged(v.TERM, 2, 1, 0, b"\x00")), "EOF|Connection.*")
     two = opened(PORT)
     ends("R1: the ring of another stream of the same server", lambda s: s.w.write(two.stag, two.to, b"x" * 8), write)
@@ -353,21 +355,181 @@ def r17_half():
     ok(until(lambda: files() < files0 + 3), "R17: they go with their connections", (files0, files()))
 
 
-def r34_streams():
-    n = 20000 if LONG else 150
-    negs = [line.split("\t") for line in open(peer.TOP + "/tests/vectors.txt") if line.startswith(("neg.", "neg2."))]
-    before = None
-    for i in range(n):
-        s = new()
-        try:
-            s.w.raw(bytes.fromhex(rng.choice(negs)[2]))
-        except Ended:
+# ---- the bad frames of section 7 of tests/vectors.txt, at the ring in the place of STag 5a17c301 ----
+
+# where the code says more of an STag than is known here: there is the ring, which can be written to and nothing else
+CODES = {"neg.write.pd": (1, 1, 0), "neg.write.stream": (1, 1, 0), "neg.rreq.wo": (0, 1, 0), "neg.rreq.pd": (0, 1, 0), "neg.rreq.stream": (0, 1, 0),
+         "neg.rreq.low": (0, 1, 2), "neg.rreq.high": (0, 1, 2), "neg.rreq.huge": (0, 1, 2), "neg.at.right": (0, 1, 0), "neg.at.pd": (0, 1, 0),
+         "neg.at.bounds": (0, 1, 2), "neg.at.unaligned": (0, 1, 2), "neg.at.unaligned1": (0, 1, 2)}
+SILENT = ("neg.term.cut", "neg.term.msn2", "neg.term.empty", "ign.term.rsvd")
+
+
+def vectors():
+    """name: octets, and layer, type and code of the Terminate, None: there is none."""
+    octets = {f[0]: bytes.fromhex(f[2]) for f in (x.split("\t") for x in open(peer.TOP + "/tests/vectors.txt") if x[0] != "#")}
+    for name in octets:
+        if not name.startswith(("neg.", "neg2.", "ign.term.")):
+            continue
+        want = "want.crc" if name.startswith("neg.crc") else "want.short" if name.startswith("neg.short") else name.replace("neg", "want", 1)
+        w = octets[want][20:22] if name not in SILENT else b""
+        yield name, octets[name], CODES.get(name, (w[0] >> 4, w[0] & 15, w[1])) if w else None
+
+
+def placed(st, stag, to):
+    if stag ^ v.STAG < 256 and to < 2 ** 63:
+        to = (st.to + to - 0x1000 if to < 0x1800 else st.to + st.len + to - 0x2000) % 2 ** 64
+        stag ^= v.STAG ^ st.stag
+    return struct.pack(">IQ", stag, to)
+
+
+def moved(st, u, longer):
+    """A ULPDU of section 7 as it would be on this stream; longer: by how much its receive buffers are."""
+    if len(u) < (14 if u[:1] >= b"\x80" else 18):
+        return u
+    if u[0] & 0x80:
+        return u[:2] + placed(st, *struct.unpack(">IQ", u[2:14])) + u[14:]
+    inv, qn, msn, mo = struct.unpack(">IIII", u[2:18])
+    d, op = u[18:], u[1] & 15
+    if qn < 2:
+        msn += st.w.msn[qn] - 1 + (0 if msn < 3 else (st.w.ird if qn else st.bufs) - 2)
+    if op == v.RREQ and len(d) >= 28:
+        d = d[:16] + placed(st, *struct.unpack(">IQ", d[16:28])) + d[28:]
+    elif op == v.ATREQ:
+        d = d[:8] + placed(st, *struct.unpack(">IQ", d[8:20])) + d[20:]
+    elif op != v.TERM and longer:
+        mo, d = mo + longer if mo else 0, d + bytes(longer) if len(d) > 8 else d
+    return u[:2] + struct.pack(">IIII", inv, qn, msn, mo) + d
+
+
+def play_vector(name, octets, code):
+    """What was wrong with the answer."""
+    st = new()
+    us = v.rx(octets, crc=False)
+    us = [moved(st, u, st.size - 64 if name in ("neg.toolong", "neg2.over") else 0) for u in us]
+    bad = b"".join(v.fpdu(u, corrupt=rng.randrange(1, 2 ** 32).to_bytes(4, "big") if name.startswith("neg.crc") else None) for u in us)
+    late = v.fpdu(v.tagged(v.WRITE, st.stag, st.to + st.pos, b"late")) + v.fpdu(v.untagged(v.IMM, 0, st.w.msn[0], 0, cw(DATA, 0, 0, st.pos + 4)))
+    want = b"" if not code else v.term(*code) if code[0] == 2 or not code[1] else v.term_for(*code, us[-1])
+    k, got, end = rng.choice((0, 1, len(bad) - 1, rng.randrange(len(bad)))), b"", ""
+    try:
+        st.w.raw(bad[:k])
+        st.w.raw(bad[k:] + late)
+        while not end:
+            u = st.w.get()
+            if got or u[1] & 15 == v.TERM:
+                got += u
+    except Ended as e:
+        end = str(e)
+    st.close()
+    line = server_says(st, r" \w+$")
+    if got != want or end != "EOF" or not re.search(r" . 0 \w+ ECONNRESET$", line):
+        return f"{name}, cut at {k}: {got.hex()}, {end}, want {want.hex()}; the application: {line}\n"
+    return ""
+
+
+def maps_with(mark):
+    """Where in the server the maps are that hold these octets, and what is in them."""
+    found = {}
+    with open(f"/proc/{os.environ['IW_SERVER']}/maps") as f, open(f"/proc/{os.environ['IW_SERVER']}/mem", "rb", buffering=0) as mem:
+        for line in f:
+            if "/memfd:iwsock" not in line:
+                continue
+            a, b = (int(x, 16) for x in line.split()[0].split("-"))
+            mem.seek(a)
+            octets = mem.read(b - a)
+            if mark in octets:
+                found[a] = octets
+    return found
+
+
+def odd():
+    """What sections 3 and 3b of vectors.txt have that is to be taken: bits that mean nothing, pads, Reads of no octets, and pieces."""
+    st, want = new(), b""
+
+    def word(body, last=True, mo=0, **kw):
+        f = v.fpdu(v.untagged(v.SEND, 0, st.w.msn[0], mo, body, last=last, **kw))
+        pad = -(20 + len(body)) % 4
+        f = f[:-4 - pad] + b"\1\2\3"[:pad]
+        st.w.raw(f + v.crc_wire(f))
+        st.w.msn[0] += last
+
+    def inline(data):
+        st.pos += len(data)
+        return cw(INLINE, 0, 0, st.pos) + data
+
+    for name in ("fpdu.write.pad1", "fpdu.write.pad2", "fpdu.write.pad3", "fpdu.write.16"):
+        want += v.P[name][14:]
+        st.data(v.P[name][14:])
+        st.w.put(v.P["fpdu.write.zero"])
+    for i, kw in enumerate(({"rsv_d": 15}, {"rsv_r": 3}, {"inv": 0xdeadbeef})):
+        want += b"hello"[:2 + i]
+        word(inline(b"hello"[:2 + i]), **kw)
+    body = inline(b"in three pieces")
+    want += b"in three pieces"
+    for a, b in ((0, 5), (5, 20), (20, len(body))):
+        word(body[a:b], b == len(body), a)
+    for name in ("fpdu.rreq.zero", "fpdu.rreq.zero.junk"):
+        u = bytearray(v.P[name])
+        u[10:14] = struct.pack(">I", st.w.msn[1])
+        st.w.msn[1] += 1
+        st.w.put(bytes(u))
+        while (u := st.w.get())[1] & 15 != v.RRESP:
             pass
-        s.w.terminate()
-        s.close()
+        ok(u == v.P[name.replace("rreq", "rresp")], f"R24: {name} is answered", u.hex())
+    whole = rng.randbytes(65535 - 14)
+    want += whole
+    st.w.put(v.tagged(v.WRITE, st.stag, st.to + st.pos, whole))
+    st.pos += len(whole)
+    st.w.imm(cw(DATA, 0, 0, st.pos))
+    st.data(b"", 1)
+    line = server_says(st, r" (fin|ECONNRESET)$")
+    ok(f" s {len(want)} {hashlib.sha256(want).hexdigest()[:16]} fin" in line, "R24: what is to be ignored is, and all octets are there", line)
+    st.close()
+
+
+def r34_streams():
+    n, bad = 20000 if LONG else 150, ""
+    negs, before = list(vectors()), None
+    rng.shuffle(negs)
+    # a hole between two maps, where the next one goes
+    mark = rng.randbytes(40)
+    idle = [opened(PORT) for _ in range(3)]
+    for st in idle:
+        st.data(b"s" + mark)
+    idle.pop(1).close()
+    bad += play_vector(*negs[0])
+    around = maps_with(mark) if MAPPED and not RESTLESS else {}
+    for i in range(n):
+        bad += play_vector(*negs[i % len(negs)])
         if i == n // 4:
             before = rss()
+    ok(not bad, f"R24, R25, R27: on {n} streams one of {len(negs)} bad frames, cut anywhere: the Terminate, octet for octet, and a reset", bad[:2000])
     bounded(before, f"R34: {n} streams that end in a random protocol error each", 8192)
+    if MAPPED and not RESTLESS:
+        ok(len(around) == 2 and maps_with(mark) == around, "R24: the maps around theirs are as they were, octet for octet", [hex(a) for a in around])
+    for st in idle:
+        st.data(mark)
+        forget()
+        st.data(b"", 1)
+        line = server_says(st, " fin$")
+        ok(f" s 80 {hashlib.sha256(mark * 2).hexdigest()[:16]}" in line, "R24: streams that were there all the while go on", line)
+        st.close()
+
+
+def r31_deaf():
+    """Nobody takes what the application sends, nor the Terminate behind it."""
+    st, p = new(b"e"), select.poll()
+    p.register(st.w.s, 0)
+    st.w.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    for _ in range(90):
+        st.data(b"deaf" * 2000)
+    time.sleep(0.1)     # most of it is on its way back
+    st.w.put(v.untagged(v.SEND, 4, 1, 0, b"abcd"))
+    t = time.monotonic()
+    app_sees(st, "R31: a peer that reads nothing, and a bad frame of its")
+    reset = p.poll(60000)
+    t = time.monotonic() - t
+    ok(reset and t > 1.5, f"R31: the connection is reset when its Terminate could not go for 2 s ({t:.1f} s)")
+    st.close()
 
 
 # ---- the control port ----
@@ -440,6 +602,10 @@ def r16_pings():
 d = FakeDaemon(OURS, THEIRS)
 if not ok(d.ready(), "the hostile daemon is taken for one"):
     sys.exit(1)
+if RESTLESS:
+    odd()
+    r34_streams()
+    sys.exit(0)
 honest()
 r8_scribble()
 r_rights()
@@ -447,7 +613,9 @@ r33_words()
 r16_sends()
 r26_flood()
 r17_half()
+odd()
 r34_streams()
+r31_deaf()
 if MAPPED:
     sys.exit(0)
 r10_exposed()

@@ -30,7 +30,7 @@ static struct {
 	unsigned int nexposed, stags, aborts;
 	struct { uint32_t stag, size; uint64_t to; } read[IW_QP_ORD];	/* of the victim, not answered */
 	unsigned int nread;
-	uint32_t msn[4];
+	uint32_t msn[4], part;		/* part: octets sent of a message that is not whole */
 	bool ended;
 	uint8_t out[IW_FPDU_MAX_MARKERS];
 } z;
@@ -298,6 +298,22 @@ static void peer_send(struct input *in, bool inv)
 	untagged(inv ? IW_OP_SEND_INV : IW_OP_SEND, 0, inv && z.nexposed ? z.exposed[0].stag : 0, body, n);
 }
 
+/* A message in pieces, which may never be whole. */
+static void peer_part(struct input *in)
+{
+	uint8_t f[256] = { 0 }, how = in8(in);
+	size_t n = how % BUF;
+
+	f[2] = how & 0x80 ? 0x41 : 1;
+	f[3] = 0x40 | IW_OP_SEND;
+	iw_put32(f + 12, z.msn[0]);
+	iw_put32(f + 16, z.part);
+	in_octets(in, f + 20, n);
+	z.part = how & 0x80 ? 0 : z.part + (uint32_t)n;
+	z.msn[0] += how >> 7;
+	give(f, 18 + n);
+}
+
 static void peer_inline(struct input *in)
 {
 	uint8_t body[BUF];
@@ -405,6 +421,9 @@ static void peer(struct input *in, uint8_t op)
 		break;
 	case 10:
 		peer_read(in);
+		break;
+	case 11:
+		peer_part(in);
 		break;
 	default:
 		peer_raw(in);
@@ -577,7 +596,7 @@ static void setup(struct input *in)
 	if (!z.tx)
 		once(&p);
 	memset(z.map, 0, IW_MAP_PAGE);	/* the owner before scribbled over it */
-	z.nexposed = z.aborts = z.nread = 0;
+	z.nexposed = z.aborts = z.nread = z.part = 0;
 	z.ended = z.spoiled = false;
 	for (int i = 0; i < 4; i++)
 		z.msn[i] = 1;
@@ -617,6 +636,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	drain();
 	check(true);
+	if (mapped() && !z.spoiled && size & 1 && !hand_over(true))
+		return 0;	/* also when it is over it is to be sound */
 	if (mapped()) {
 		iw_end_lost(&z.e, ECONNRESET);
 		must(z.e.f->rs.done || iw_end_state(&z.e) & IW_END_DEAD);

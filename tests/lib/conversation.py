@@ -31,17 +31,20 @@ def check(good, *why):
 class Dut:
     """The queue pair under test: rounds of commands to tests/differential_peer."""
 
-    def __init__(self, build):
-        self.p = subprocess.Popen([build + "/tests/differential_peer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, build, program="differential_peer"):
+        self.p = subprocess.Popen([build + "/tests/" + program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def round(self, commands):
         self.p.stdin.write(struct.pack("<I", len(commands)) + commands)
         self.p.stdin.flush()
         n = self.p.stdout.read(4)
-        check(len(n) == 4, "the queue pair's process died")
+        check(len(n) == 4, "the process under test died")
         n = struct.unpack("<I", n)[0]
         out = self.p.stdout.read(n)
-        check(len(out) == n, "the queue pair's process died")
+        check(len(out) == n, "the process under test died")
+        return self.records(out)
+
+    def records(self, out):
         return records(out)
 
     def end(self):

@@ -158,8 +158,12 @@ static void import_spoiled(struct side *s)
 	s->mapped = false;
 	m->spoiled = true;
 	s->produced = s->v.p.f->rs.tx_pos;
-	for (unsigned int i = 0; i < 60; i++)
+	for (unsigned int i = 0; i < 60; i++) {
+		const struct iw_rs *rs = &s->v.p.f->rs;
+
 		act(&m->s[below(m, 2)]);
+		check(m, rs->tx_freed <= rs->tx_sent && rs->tx_sent <= rs->tx_pos && rs->tx_pos - rs->tx_freed <= rs->p.tx_len);
+	}
 }
 
 static struct pair *under_way(uint64_t seed, struct side **s)
