@@ -62,7 +62,7 @@ help:
 	@echo 'make check-boot  installed, started, restarted, used and taken away on machines with systemd, which it builds and boots (root)'
 	@echo 'make fuzz       T=60 seconds for each fuzzer (clang)'
 	@echo 'make bench      beside plain TCP, in three minutes (root); BUSY=4: with so many busy processes; bench-price: what stays plain;'
-	@echo '                bench-pause, bench-worth: upgrades; bench-rnic: the RNIC alone; bench-guest: and the kernel'\''s siw'
+	@echo '                bench-pause, bench-worth: upgrades; bench-idle: 10,000 that nobody uses; bench-rnic: the RNIC alone; bench-guest: and the kernel'\''s siw'
 	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
 	@echo 'make dist clean distclean format lint'
 
@@ -168,7 +168,7 @@ demo:
 # BUSY=4: with so many busy processes beside
 bench: all $(BENCH) $(B)/tests/lib/ready
 	$(Q)bench/run $(if $(BUSY),--busy $(BUSY)) $(B)
-bench-price bench-pause bench-worth: bench-%: all $(BENCH) $(B)/tests/lib/ready
+bench-price bench-pause bench-worth bench-idle: bench-%: all $(BENCH) $(B)/tests/lib/ready
 	$(Q)bench/$* $(B)
 # RNIC to RNIC beside plain TCP; also runs in the guest of check-interop, where verbs reach siw
 RDMA := $(patsubst %.c,$(B)/obj/%.o,$(addprefix bench/rdma/,rdma.c tcp.c soft.c $(if $(filter 1,$(HAVE_VERBS)),verbs.c)))
@@ -261,5 +261,5 @@ distclean: clean
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 always:
-.PHONY: all always late-objects library-sources help tests check check-interop check-boot fuzz demo bench bench-price bench-pause bench-worth bench-rnic bench-guest install uninstall dist format lint clean distclean
+.PHONY: all always late-objects library-sources help tests check check-interop check-boot fuzz demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:

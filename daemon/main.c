@@ -202,11 +202,16 @@ static int rundir_make(void)
 
 static void notify_status(struct timer *t)
 {
+	static char last[128];
+	char line[sizeof(last)];
 	struct stream_tally s;
 
 	stream_tally(&s);
-	notify("STATUS=%u streams iwarp, %u local, %u pending, %u closing; %u programs", s.iwarp, s.local, s.pending, s.closing, client_count());
-	timer_start(t, 5000, notify_status);
+	snprintf(line, sizeof(line), "STATUS=%u streams iwarp, %u local, %u pending, %u closing; %u programs", s.iwarp, s.local, s.pending, s.closing,
+		 client_count());
+	notify("%s", line);
+	timer_start(t, strcmp(line, last) ? 5000 : 60000, notify_status);
+	strcpy(last, line);
 }
 
 static void notify_watchdog(struct timer *t)

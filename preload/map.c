@@ -438,10 +438,10 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 {
 	timeouts(fd, g->tcp);
 	s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
-	s->map_pushed = false;
-	s->map_nodelay = !s->map_gathers;
+	s->map_pushed = s->map_gathers;		/* what the agent sent last may have been none of the program's */
+	s->map_nodelay = true;
 	iw_burst_end(s);
-	nodelay(g->tcp, s->map_nodelay);
+	nodelay(g->tcp, 1);
 	s->map = g->map;
 	s->map_len = g->len;
 	iw_handlers_look();

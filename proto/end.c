@@ -255,10 +255,10 @@ static const struct iw_qp_ops qp_ops = {
 
 int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len)
 {
-	const struct iw_remote *f = (const struct iw_remote *)((uint8_t *)m + IW_MAP_PAGE);
+	const struct iw_remote *f = (const struct iw_remote *)((uint8_t *)m + IW_MAP_REMOTE);
 	struct iw_map_priv at;
 
-	if (len < IW_MAP_PAGE + sizeof(*f) || m->magic != IW_MAP_MAGIC || m->version != IW_MAP_VERSION || m->size > len)
+	if (len < IW_MAP_REMOTE + sizeof(*f) || m->magic != IW_MAP_MAGIC || m->version != IW_MAP_VERSION || m->size > len)
 		return -EPROTO;
 	if (f->magic != IW_REMOTE_MAGIC || f->version != IW_REMOTE_VERSION || m->size < iw_map_size(&f->p))
 		return -EPROTO;

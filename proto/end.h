@@ -59,7 +59,7 @@ static inline void iw_end_prefetch_next(const struct iw_end *e)
 	const struct iw_qp *qp = &e->s->qp;
 	const char *sq = (const char *)&qp->sq[qp->sq_head % IW_QP_SQ];
 
-	__builtin_prefetch(&qp->rq[qp->rq_tail % IW_QP_RQ], 1);
+	__builtin_prefetch(&qp->rq_one, 1);
 	for (size_t i = 0; i < sizeof(qp->sq[0]); i += 64)
 		__builtin_prefetch(sq + i, 1);
 	__builtin_prefetch(e->rq, 1);

@@ -7,6 +7,7 @@
 
 #include "end.h"
 #include "map_priv.h"
+#include "rs_priv.h"
 #include "wire.h"
 
 static uint64_t pages(uint64_t n)
@@ -14,13 +15,18 @@ static uint64_t pages(uint64_t n)
 	return (n + IW_MAP_PAGE - 1) & ~(uint64_t)(IW_MAP_PAGE - 1);
 }
 
+static uint64_t state_size(const struct iw_rs_param *p)
+{
+	return pages(IW_MAP_REMOTE + sizeof(struct iw_remote) + (p->buf_size > IW_MAP_RQ ? p->buf_size : 0));
+}
+
 void iw_map_at(struct iw_map *m, const struct iw_rs_param *p, struct iw_map_priv *at)
 {
-	uint8_t *f = (uint8_t *)m + IW_MAP_PAGE, *rq = f + ((sizeof(*at->f) + 63) & ~(size_t)63);
+	uint8_t *f = (uint8_t *)m + IW_MAP_REMOTE;
 
 	at->f = (struct iw_remote *)f;
-	at->rq = rq;
-	at->s = (struct iw_soft *)(f + pages((uint64_t)(rq - f) + p->buf_size));
+	at->rq = p->buf_size > IW_MAP_RQ ? f + sizeof(*at->f) : f - IW_MAP_RQ;
+	at->s = (struct iw_soft *)((uint8_t *)m + state_size(p));
 	at->rd = (uint8_t *)at->s + pages(sizeof(*at->s));
 	at->rx_ring = at->rd + pages(p->rd_len);
 	at->tx = at->rx_ring + pages(p->rx_len);
@@ -28,9 +34,7 @@ void iw_map_at(struct iw_map *m, const struct iw_rs_param *p, struct iw_map_priv
 
 uint64_t iw_map_size(const struct iw_rs_param *p)
 {
-	uint64_t state = pages(((sizeof(struct iw_remote) + 63) & ~(size_t)63) + p->buf_size);
-
-	return IW_MAP_PAGE + state + pages(sizeof(struct iw_soft)) + pages(p->rd_len) + pages(p->rx_len) + IW_MAP_GATHER;
+	return state_size(p) + pages(sizeof(struct iw_soft)) + pages(p->rd_len) + pages(p->rx_len) + IW_MAP_GATHER;
 }
 
 bool iw_map_ready(const struct iw_map_priv *from)
@@ -69,11 +73,11 @@ static void put_ring(uint8_t *to, uint32_t len, uint64_t pos, const uint8_t *fro
 	memcpy(to, from + first, n - first);
 }
 
-/* The entries of the two queues that are in use. */
+/* The entries of the queues that are in use; for those of the receive queue see post(). */
 static void copy_queues(struct iw_qp *to, const struct iw_qp *from)
 {
-	for (uint32_t i = to->rq_tail, n = to->rq_head - to->rq_tail; n && n <= IW_QP_RQ; n--, i++)
-		to->rq[i % IW_QP_RQ] = from->rq[i % IW_QP_RQ];
+	for (uint32_t i = to->ord_tail, n = to->ord_head - to->ord_tail; n && n <= IW_QP_ORD; n--, i++)
+		to->ordq[i % IW_QP_ORD] = from->ordq[i % IW_QP_ORD];
 	for (uint32_t i = to->sq_tail, n = to->sq_head - to->sq_tail; n && n <= IW_QP_SQ; n--, i++)
 		to->sq[i % IW_QP_SQ] = from->sq[i % IW_QP_SQ];
 }
@@ -103,27 +107,41 @@ static void copy_octets(const struct iw_map_priv *to, const struct iw_map_priv *
 
 static void copy_soft(struct iw_soft *to, const struct iw_soft *from)
 {
-	memcpy(to, from, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq));
+	memcpy(to, from, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq_one));
 	copy_queues(&to->qp, &from->qp);
+}
+
+static void copy_rs(struct iw_rs *to, const struct iw_rs *from)
+{
+	memcpy(to, from, offsetof(struct iw_rs, ext));
+	for (uint32_t i = to->ext_head, n = to->ext_tail - to->ext_head; n && n <= IW_RS_EXT; n--, i++)
+		to->ext[i % IW_RS_EXT] = from->ext[i % IW_RS_EXT];
 }
 
 /* ---- receive buffers ---- */
 
+static struct iw_rqe buffer(const struct iw_rs_param *p, uint32_t i)
+{
+	return (struct iw_rqe){
+		.wr_id = RS_WR_ID(RS_TAG_RECV, i), .sge = { .to = p->rq_to + iw_rs_buf(p, i), .stag = p->rq_stag, .len = p->buf_size },
+	};
+}
+
 /*
- * In a map all are one: an end deals with each message before it looks at the octets behind it, so that at most one is begun. What that costs
- * does not grow with the credits that the peer was given.
+ * So many as are posted, each another. With no step, in a map, all are one: an end deals with each message before it looks at the octets behind
+ * it, so that at most one is begun. What that costs does not grow with the credits that the peer was given.
  */
-static void set_step(const struct iw_map_priv *at, uint16_t step)
+static void post(const struct iw_map_priv *at, uint16_t step)
 {
 	struct iw_rs_param *p = &at->f->rs.p;
 	struct iw_qp *qp = &at->s->qp;
+	uint32_t n = qp->rq_head - qp->rq_tail;
 
 	p->rq_step = at->f->p.rq_step = step;
-	for (uint32_t i = qp->rq_tail, n = qp->rq_head - qp->rq_tail; n && n <= IW_QP_RQ; n--, i++) {
-		struct iw_rqe *e = &qp->rq[i % IW_QP_RQ];
-
-		e->sge.to = p->rq_to + iw_rs_buf(p, e->wr_id & UINT32_MAX);
-	}
+	qp->rq_alike = !step;
+	qp->rq_one = buffer(p, 0);
+	for (uint32_t i = 0; step && n <= IW_QP_RQ && i < n; i++)
+		qp->rq[(qp->rq_tail + i) % IW_QP_RQ] = buffer(p, i);
 }
 
 /* Where the message lies that is begun, if one is. */
@@ -146,10 +164,11 @@ void iw_map_export(struct iw_map *m, const struct iw_map_priv *from)
 	m->size = iw_map_size(&from->f->p);
 	m->stream_id = from->f->stream_id;
 	m->late.n = 0;
-	memcpy(at.f, from->f, sizeof(*at.f));
+	memcpy(at.f, from->f, offsetof(struct iw_remote, rs));
+	copy_rs(&at.f->rs, &from->f->rs);
 	copy_soft(at.s, from->s);
 	copy_octets(&at, from, 0, begun(from));
-	set_step(&at, 0);
+	post(&at, 0);
 }
 
 /* What the owner of a map has to say of it, besides queue pair and ring stream. */
@@ -160,7 +179,7 @@ static void copy_remote(struct iw_remote *to, const struct iw_remote *from)
 	to->tx_eof = !!from->tx_eof;
 	to->aborted = !!from->aborted;
 	to->reset_err = from->reset_err;
-	memcpy(&to->rs, &from->rs, sizeof(to->rs));
+	copy_rs(&to->rs, &from->rs);
 }
 
 /* The library had room for it in the transmit ring, too. */
@@ -220,7 +239,7 @@ int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 	iw_map_keep(&was, to);
 	copy_remote(to->f, at.f);
 	copy_soft(to->s, at.s);
-	set_step(to, to->f->p.rq_step);
+	post(to, to->f->p.rq_step);
 	if (iw_map_check(&was, to))
 		return -EPROTO;
 	copy_octets(to, &at, begun(to), 0);

@@ -3,9 +3,10 @@
  * The map of a stream between two hosts: a memfd with all of its state but T, mapped into the application while its library works the stream.
  * It is handed over by copying: the agent exports its private state into the map, and imports it again, checked, when it takes over.
  *
- *	0	struct iw_map	(one page)
- *	4096	struct iw_remote, receive buffers of QN 0, struct iw_soft, the area Reads go to, receive ring, what is gathered
+ *	struct iw_map; the receive buffer of QN 0, behind the next if it is larger than IW_MAP_RQ; struct iw_remote
+ *	and from here on at pages: struct iw_soft, the area Reads go to, receive ring, what is gathered
  *
+ * What each small message needs lies on the first page of this and the first one of struct iw_soft, besides its octets.
  * Where each is follows from the ring stream's parameters. There is no transmit ring: a mapped end frames from its caller's memory, or from the
  * last area, where small sends are gathered before: a ring by stream positions, which who never gathers never touches.
  */
@@ -16,15 +17,16 @@
 #include "soft.h"
 
 #define IW_MAP_MAGIC	0x49574d50u	/* "IWMP" */
-#define IW_MAP_VERSION	3u
+#define IW_MAP_VERSION	4u
 #define IW_MAP_PAGE	4096u
 #define IW_MAP_GATHER	(64u << 10)
+#define IW_MAP_RQ	576u
 
 /* BURST: the library, in no step, with octets gathered. By compare-and-swap: the library to LIBRARY, or to BURST with more of them; the agent to AGENT. */
 enum iw_map_owner { IW_MAP_AGENT = 0, IW_MAP_LIBRARY = 1, IW_MAP_BURST = 2, IW_MAP_OWNER = 3 };
 #define IW_MAP_END(word)	((word) >> 2)	/* where the octets gathered end: they begin where what is framed ends, if not behind */
 
-#define IW_MAP_LATE	256u
+#define IW_MAP_LATE	192u
 /* Payload of RDMA Writes that lies where it was received still, soft.rx[off .. off + len): ring positions pos to end, in this order. By the owner. */
 struct iw_map_late {
 	uint32_t n, pad;
@@ -44,7 +46,9 @@ struct iw_map {
 	uint8_t reserved[72];
 	struct iw_map_late late;
 };
-static_assert(offsetof(struct iw_map, late) == 128 && sizeof(struct iw_map) <= IW_MAP_PAGE, "iw_map");
+#define IW_MAP_REMOTE	(((sizeof(struct iw_map) + 63) & ~(size_t)63) + IW_MAP_RQ)	/* where struct iw_remote is */
+static_assert(offsetof(struct iw_map, late) == 128 && IW_MAP_REMOTE + offsetof(struct iw_remote, rs.ext[1]) <= IW_MAP_PAGE, "iw_map");
+static_assert(offsetof(struct iw_soft, qp.sq[1]) <= IW_MAP_PAGE, "iw_map");
 
 struct iw_map_priv {			/* where the agent has its own */
 	struct iw_remote *f;

@@ -118,14 +118,6 @@ static bool rs_ok(const struct iw_rs *rs)
 
 /* ---- the queue pair ---- */
 
-static bool rqe_ok(const struct iw_rqe *e, const struct iw_rs_param *p)
-{
-	uint64_t i = e->wr_id & UINT32_MAX;
-
-	return e->wr_id == RS_WR_ID(RS_TAG_RECV, i) && i < p->bufs && e->sge.stag == p->rq_stag && e->sge.len == p->buf_size &&
-	       e->sge.to == p->rq_to + iw_rs_buf(p, i);
-}
-
 /* What was framed is only waited for; what was not is without octets of the transmit ring. */
 static bool sqe_ok(const struct iw_sqe *e, const struct iw_rs_param *p, bool framed)
 {
@@ -173,9 +165,6 @@ static bool qp_ok(const struct iw_qp *qp, const struct iw_rs_param *p)
 	if (qp->rtr_due || qp->tx_off || qp->tx_sge || qp->tx_sge_off || qp->tx_cur || qp->ird_head != qp->ird_tail || qp->atomics ||
 	    qp->term_due > 2 || qp->term.ddp_len > sizeof(qp->term.ddp))
 		return false;
-	for (uint32_t i = 0; i < rq; i++)
-		if (!rqe_ok(&qp->rq[(qp->rq_tail + i) % IW_QP_RQ], p))
-			return false;
 	for (uint32_t i = 0; i < sq; i++)
 		if (!sqe_ok(&qp->sq[(qp->sq_tail + i) % IW_QP_SQ], p, i < framed))
 			return false;

@@ -81,7 +81,7 @@ static inline struct iw_sqe *iw_sqe(struct iw_qp *qp, uint32_t i)
 
 static inline struct iw_rqe *iw_rqe(struct iw_qp *qp, uint32_t i)
 {
-	return &qp->rq[i & (IW_QP_RQ - 1)];
+	return qp->rq_alike ? &qp->rq_one : &qp->rq[i & (IW_QP_RQ - 1)];
 }
 
 static inline struct iw_ore *iw_ore(struct iw_qp *qp, uint32_t i)

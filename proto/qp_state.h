@@ -91,17 +91,20 @@ struct iw_qp {
 	uint32_t rx_mo[IW_QN_COUNT];	/* octets of the open message placed */
 	uint8_t rx_open[IW_QN_COUNT];	/* 0, or opcode + 1 of the open message */
 	uint8_t write_open;		/* a Write without its last segment */
-	uint8_t pad[3];
+	uint8_t rq_alike;		/* all entries of the receive queue are rq_one */
+	uint8_t pad[2];
 	uint32_t rq_head, rq_tail;
 	uint32_t ird_head, ird_tail;
 	uint32_t atomics;		/* outbound Atomics in flight: buffers of QN 3 */
 	uint8_t imm[8];			/* Immediate Data being put together */
 	uint8_t ubuf[2][IW_QP_UBUF];	/* messages of more than one segment on QN 1, QN 3 */
 
+	/* the queues: those last that a stream of small messages never reaches */
+	struct iw_rqe rq_one;
+	struct iw_sqe sq[IW_QP_SQ];
+	struct iw_rqe rq[IW_QP_RQ];
 	struct iw_ore ordq[IW_QP_ORD];
 	struct iw_ire irdq[IW_QP_IRD];
-	struct iw_rqe rq[IW_QP_RQ];
-	struct iw_sqe sq[IW_QP_SQ];
 };
 
 #endif

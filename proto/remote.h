@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * State of a stream between two hosts, at one end: the ring stream and how far its two directions are. Flat, without pointers, versioned:
- * it begins an area, which has the memory of the ring stream and the endpoint's state (proto/soft.h) behind it. The rings are in the
+ * it lies in an area, which has the memory of the ring stream and the endpoint's state (proto/soft.h) behind it. The rings are in the
  * segment (proto/page.h), which the application has mapped; an area it has not.
  */
 #ifndef IW_PROTO_REMOTE_H

@@ -9,7 +9,7 @@
 #include "qp.h"
 
 #define IW_SOFT_MAGIC	0x49575346u	/* "IWSF" */
-#define IW_SOFT_VERSION	1u
+#define IW_SOFT_VERSION	2u
 #define IW_SOFT_PAGE	4096u
 /* Receive staging: a full FPDU always fits behind what one recv left over. */
 #define IW_SOFT_RX	((256u << 10) + IW_FPDU_MAX_MARKERS)

@@ -19,7 +19,7 @@
 #include "iface.h"
 
 #define REDIAL_MS	500u	/* to the system bus, doubled up to */
-#define REDIAL_MAX_MS	16000u
+#define REDIAL_MAX_MS	64000u
 
 /* sd_bus_request_name(): what the bus answers */
 #define NAME_PRIMARY_OWNER	1u

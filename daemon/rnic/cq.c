@@ -3,6 +3,7 @@
 #include "cq_priv.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -14,7 +15,7 @@
 struct rnic_cq {
 	struct rnic_cq_attr attr;
 	struct rnic_pd *pd;
-	size_t bytes;			/* of this mapping */
+	size_t bytes;			/* of wc */
 	unsigned int promised;		/* entries that its queue pairs may need */
 	enum rnic_cq_arm armed;
 	bool dead;			/* overflowed */
@@ -22,7 +23,7 @@ struct rnic_cq {
 	struct work work;
 	struct rnic_cq_use *users;
 	uint32_t head, tail, mask;
-	struct rnic_wc wc[];
+	struct rnic_wc *wc;
 };
 
 static void cq_work(struct work *w)
@@ -40,6 +41,7 @@ static void cq_work(struct work *w)
 int rnic_cq_create(struct rnic_pd *pd, const struct rnic_cq_attr *attr, struct rnic_cq **out)
 {
 	struct rnic_cq *cq;
+	struct rnic_wc *wc;
 	uint32_t n = 1;
 	size_t bytes;
 	int ret;
@@ -54,14 +56,18 @@ int rnic_cq_create(struct rnic_pd *pd, const struct rnic_cq_attr *attr, struct r
 			return ret;
 	}
 	/* a mapping of its own: pages that the ring does not reach stay untouched */
-	bytes = sizeof(*cq) + (size_t)n * sizeof(cq->wc[0]);
-	cq = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (cq == MAP_FAILED) {
+	bytes = (size_t)n * sizeof(cq->wc[0]);
+	wc = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cq = wc == MAP_FAILED ? NULL : calloc(1, sizeof(*cq));
+	if (!cq) {
+		if (wc != MAP_FAILED)
+			munmap(wc, bytes);
 		if (!(attr->flags & RNIC_PREPAID))
 			prm_give_one(pd->user, PRM_CQES, attr->size);
 		return -ENOMEM;
 	}
 	cq->attr = *attr;
+	cq->wc = wc;
 	cq->bytes = bytes;
 	cq->mask = n - 1;
 	cq->pd = pd;
@@ -83,9 +89,16 @@ int rnic_cq_destroy(struct rnic_cq *cq)
 	pd = cq->pd;
 	if (!(cq->attr.flags & RNIC_PREPAID))
 		prm_give_one(pd->user, PRM_CQES, cq->attr.size);
-	munmap(cq, cq->bytes);
+	munmap(cq->wc, cq->bytes);
+	free(cq);
 	rnic_pd_put(pd);
 	return 0;
+}
+
+void rnic_cq_trim(struct rnic_cq *cq)
+{
+	if (cq->tail == cq->head)
+		madvise(cq->wc, cq->bytes, MADV_DONTNEED);
 }
 
 int rnic_cq_poll(struct rnic_cq *cq, struct rnic_wc *wc, int n)

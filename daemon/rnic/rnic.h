@@ -117,6 +117,7 @@ int rnic_cq_destroy(struct rnic_cq *cq);	/* NULL: nothing. -EBUSY: a queue pair 
  * cannot happen to an owner who posts no more than it has polled, since a queue has room for all that its queue pairs can hold (SEC-P05).
  */
 int rnic_cq_poll(struct rnic_cq *cq, struct rnic_wc *wc, int n);
+void rnic_cq_trim(struct rnic_cq *cq);	/* an empty one takes no memory until it is used again */
 /* Call notify once, for the next completion of that kind. True: there are some already, poll again (then it is armed all the same). */
 bool rnic_cq_arm(struct rnic_cq *cq, enum rnic_cq_arm what);
 

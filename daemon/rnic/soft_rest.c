@@ -32,6 +32,8 @@ void soft_rest_look(struct soft *c)
 	if (c->state != SOFT_OPEN || c->over || c->recv_op.busy || c->s->tx[0].used || c->rx_wanted)
 		return;
 	c->still = NULL;
+	if (c->cq)
+		rnic_cq_trim(c->cq);
 	still(c->ep.ctx);
 }
 

@@ -19,6 +19,7 @@ static struct sess_slot *slot_take(struct sess *s)
 	while (s->slot[i].used)
 		i++;
 	s->nslots++;
+	sess_listen(s);
 	s->slot[i] = (struct sess_slot){ .used = true, .seq = ++s->seq * SESS_WINDOW + i };
 	return &s->slot[i];
 }

@@ -80,6 +80,8 @@ bool sess_any_up(const struct list *sessions);	/* of peer.in or peer.out */
 void sess_review(struct peer *p);
 /* Send m now. The window has been looked at. A failure ends the session. */
 void sess_send(struct sess *s, const struct iw_sm *m);
+/* A question goes out: from now on the other daemon has to be heard. */
+void sess_listen(struct sess *s);
 /* End it after the current batch; why is told to those who wait. Logs text when not NULL. */
 void sess_fail(struct sess *s, enum iw_reason why, const char *text);
 

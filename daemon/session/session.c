@@ -18,7 +18,8 @@
 #include "ask.h"
 #include "port.h"
 
-#define IDLE_MS		5000u	/* PING after so long without need for it */
+/* While a question is open; else nobody waits, and of a host that is gone the kernel's keepalive tells. */
+#define IDLE_MS		5000u	/* PING when nothing came for so long */
 #define DEAF_MS		15000u	/* a session on which nothing came for so long, PINGs notwithstanding, is given up */
 #define REDIALS		60u
 #define REDIAL_FIRST_MS	100u
@@ -300,12 +301,22 @@ static void idle(struct timer *t)
 	struct sess *s = container_of(t, struct sess, timer);
 	uint64_t silent = engine_now_ms() - s->heard_ms;
 
+	if (!s->nslots)
+		return;
 	if (silent >= DEAF_MS) {
 		sess_fail(s, IW_REASON_PEER_UNREACHABLE, "its daemon does not answer");
 		return;
 	}
 	if (silent >= IDLE_MS)
 		ask_ping(s);	/* where there is no room for it, questions are open that do as well */
+	timer_start(&s->timer, IDLE_MS, idle);
+}
+
+void sess_listen(struct sess *s)
+{
+	if (s->timer.due)
+		return;
+	s->heard_ms = engine_now_ms();
 	timer_start(&s->timer, IDLE_MS, idle);
 }
 

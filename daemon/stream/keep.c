@@ -29,10 +29,10 @@
 #include "table.h"
 
 #define MAGIC	0x49574b50u	/* "IWKP" */
-#define VERSION	2u
+#define VERSION	3u
 #define PREFIX	"iwsock-"
 
-struct kept {			/* the rest of a stream, in the last page of its area */
+struct kept {			/* the rest of a stream, where its area begins */
 	uint32_t magic, version;
 	uint64_t cookie, since_ms, active_ms, tx_bytes, rx_bytes;
 	uint64_t map;		/* inode of the map that may be offered; 0: none. One before it may be in the store still */
@@ -62,7 +62,7 @@ int keep(struct stream *st, const struct area *map, int owner)
 {
 	const struct area *a = st->remote->area;
 	const struct stream_end *e = &st->end[0];
-	struct kept *k = (struct kept *)(a->mem + a->len - REMOTE_KEPT);
+	struct kept *k = (struct kept *)a->mem;
 	const int fds[] = { e->tcp, st->d, st->segment, a->fd, map->fd, owner };
 	char name[NOTIFY_NAME];
 	int ret;
@@ -84,7 +84,7 @@ void keep_not(struct stream *st, const struct area *map)
 	const struct area *a = st->remote->area;
 	char name[NOTIFY_NAME];
 
-	((struct kept *)(a->mem + a->len - REMOTE_KEPT))->map = 0;
+	((struct kept *)a->mem)->map = 0;
 	name_of(st, map, name);
 	notify_forget(name);
 }
@@ -124,9 +124,9 @@ static int *place_of(struct found *x, int fd)
 /* Of the same version, and as long as it says. */
 static bool read_area(int fd, struct iw_remote *f, struct kept *k)
 {
-	return fd >= 0 && pread(fd, f, sizeof(*f), 0) == sizeof(*f) && f->magic == IW_REMOTE_MAGIC && f->version == IW_REMOTE_VERSION &&
-	       f->size > sizeof(*f) + REMOTE_KEPT && pread(fd, k, sizeof(*k), (off_t)(f->size - REMOTE_KEPT)) == sizeof(*k) && k->magic == MAGIC &&
-	       k->version == VERSION && f->rd_off + f->p.rd_len + REMOTE_KEPT == f->size;
+	return fd >= 0 && pread(fd, k, sizeof(*k), 0) == sizeof(*k) && k->magic == MAGIC && k->version == VERSION &&
+	       pread(fd, f, sizeof(*f), REMOTE_KEPT) == sizeof(*f) && f->magic == IW_REMOTE_MAGIC && f->version == IW_REMOTE_VERSION &&
+	       f->size > REMOTE_KEPT + sizeof(*f) && f->rd_off + f->p.rd_len == f->size;
 }
 
 static bool same_layout(const struct area *a, const struct iw_remote *f)

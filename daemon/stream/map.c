@@ -618,7 +618,7 @@ static void trim(struct stream *st)
 	struct iw_rs *rs = &of.f->rs;
 	struct iw_qp *qp = &of.s->qp;
 	uint8_t *rq = rs->ext_head == rs->ext_tail ? (uint8_t *)rs->ext : of.rq;
-	uint8_t *from = qp->sq_head == qp->sq_tail ? (uint8_t *)qp->rq : of.s->rx;
+	uint8_t *from = qp->sq_head == qp->sq_tail ? (uint8_t *)qp->sq : of.s->rx;
 
 	area_trim(a, rq, (size_t)((uint8_t *)of.s - rq));
 	area_trim(a, from, (size_t)((uint8_t *)(of.s + 1) - from));

@@ -272,7 +272,7 @@ int remote_revive(struct stream *st, struct area *a)
 	}
 	r->st = st;
 	r->area = a;
-	r->f = (struct iw_remote *)a->mem;
+	r->f = (struct iw_remote *)(a->mem + REMOTE_KEPT);
 	r->rq = a->mem + r->f->rq_off;
 	r->rd = a->mem + r->f->rd_off;
 	st->remote = r;

@@ -54,17 +54,17 @@ static size_t pages(size_t len)
 	return (len + 4095) & ~(size_t)4095;
 }
 
-/* The state; the receive buffers next, so that a quiet stream needs no page for the rest of it; the endpoint's; where Reads go. */
+/* What is kept; the state; the receive buffers next, so that a quiet stream needs no page for the rest of it; the endpoint's; where Reads go. */
 static size_t lay_out(struct iw_remote *f, const struct iw_rs_param *p)
 {
 	struct endpoint_needs n;
 
 	provider_needs(&n);
-	f->rq_off = (sizeof(*f) + 63) & ~(size_t)63;
+	f->rq_off = (REMOTE_KEPT + sizeof(*f) + 63) & ~(size_t)63;
 	f->ep_off = pages(f->rq_off + iw_rs_rq_len(p));
 	f->ep_len = n.area;
 	f->rd_off = f->ep_off + pages(f->ep_len);
-	return f->rd_off + p->rd_len + REMOTE_KEPT;
+	return f->rd_off + p->rd_len;
 }
 
 int remote_alloc(struct stream *st)
@@ -83,7 +83,7 @@ int remote_alloc(struct stream *st)
 		return ret;
 	}
 	r->st = st;
-	r->f = (struct iw_remote *)r->area->mem;
+	r->f = (struct iw_remote *)(r->area->mem + REMOTE_KEPT);
 	*r->f = f;
 	r->rq = r->area->mem + f.rq_off;
 	r->rd = r->area->mem + f.rd_off;

@@ -10,7 +10,7 @@ struct stream;
 struct stream_remote;
 struct endpoint_mr;
 
-#define REMOTE_KEPT	4096u			/* the last octets of the area: see keep.c */
+#define REMOTE_KEPT	256u			/* the first octets of the area: see keep.c. struct iw_remote follows */
 int remote_alloc(struct stream *st);		/* st->remote, with its area. 0 or -errno */
 int remote_register_all(struct stream *st);	/* what it has as long as there is an endpoint */
 int remote_register(struct stream *st, void *addr, uint64_t len, unsigned int access, struct endpoint_mr *mr);

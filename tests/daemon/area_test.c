@@ -7,6 +7,7 @@
 #include "daemon/rnic/area.h"
 #include "daemon/rnic/soft_priv.h"
 #include "daemon/stream/remote.h"
+#include "daemon/stream/remote_mem.h"
 #include "daemon/stream/stream_priv.h"
 
 #define PAGE	4096u
@@ -155,7 +156,7 @@ static void flat_and_versioned(void **state)
 		const struct iw_remote *f = app[i].st->remote->f;
 		const struct iw_soft *s = soft_state(&app[i]);
 
-		assert_ptr_equal(f, area_of(&app[i])->mem);
+		assert_ptr_equal(f, area_of(&app[i])->mem + REMOTE_KEPT);
 		assert_int_equal(f->magic, IW_REMOTE_MAGIC);
 		assert_int_equal(f->version, IW_REMOTE_VERSION);
 		assert_int_equal(f->size, area_of(&app[i])->len);
@@ -164,7 +165,7 @@ static void flat_and_versioned(void **state)
 		assert_int_equal(s->magic, IW_SOFT_MAGIC);
 		assert_int_equal(s->version, IW_SOFT_VERSION);
 		assert_int_equal(s->size, sizeof(*s));
-		assert_true(sizeof(*s) <= f->ep_len && sizeof(*f) <= f->rq_off && f->rq_off < f->ep_off && f->ep_off + f->ep_len <= f->rd_off);
+		assert_true(sizeof(*s) <= f->ep_len && REMOTE_KEPT + sizeof(*f) <= f->rq_off && f->rq_off < f->ep_off && f->ep_off + f->ep_len <= f->rd_off);
 		assert_int_equal(s->qp.version, IW_QP_VERSION);
 		flat(&looks[i]);
 	}

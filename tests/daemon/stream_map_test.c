@@ -1145,7 +1145,7 @@ static void a_map_with_some_wrong(void **state)
 		run_rounds(2);
 		mapped_step(&lib[0]);
 		p = n & 1 ? (uint8_t *)&lib[0].end.f->rs : (uint8_t *)lib[0].end.s;
-		len = n & 1 ? sizeof(struct iw_rs) : offsetof(struct iw_soft, qp.ordq);
+		len = n & 1 ? sizeof(struct iw_rs) : offsetof(struct iw_soft, qp.sq);
 		for (int k = 0; k < 1 + n % 7; k++)
 			p[(unsigned int)rand_r(&seed) % len] ^= (uint8_t)(1u << rand_r(&seed) % 8);
 		unmap(0);

@@ -468,8 +468,8 @@ static bool scribble(struct input *in)
 	struct iw_soft *s = z.shared.s;
 	struct iw_qp *qp = &s->qp;
 	const struct { void *p; size_t len; } at[] = {
-		{ z.map, IW_MAP_PAGE }, { z.shared.f, sizeof(*z.shared.f) }, { s, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq) },
-		{ &qp->rq[qp->rq_tail % IW_QP_RQ], sizeof(qp->rq[0]) }, { &qp->sq[qp->sq_tail % IW_QP_SQ], sizeof(qp->sq[0]) },
+		{ z.map, IW_MAP_PAGE }, { z.shared.f, sizeof(*z.shared.f) }, { s, offsetof(struct iw_soft, qp.sq) },
+		{ &qp->rq_one, sizeof(qp->rq_one) }, { &qp->sq[qp->sq_tail % IW_QP_SQ], sizeof(qp->sq[0]) },
 	};
 
 	z.spoiled = true;
