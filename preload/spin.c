@@ -11,8 +11,7 @@
 #define LONGEST_NS		50000		/* a wait that is longer does not pay */
 #define SPARE_NS	4000
 #define SHORT		3u		/* waits in a row that would have paid, before one is tried */
-#define GAP_NS		20000		/* between two looks: the processor had something else to do, */
-#define GAP_PAUSE_NS	10000000ll	/* and may have for a while */
+#define GAP_NS		20000		/* between two looks: the processor had something else to do */
 #define PAUSE_NS	200000ll	/* after one that did not pay, twice as long each time */
 #define PAUSE_MOST_NS	1000000000ll
 
@@ -66,9 +65,9 @@ void iw_spin_begin(struct iw_spin *z)
 }
 
 /* It did not pay. */
-static void unpaid(int64_t now, int64_t least)
+static void unpaid(int64_t now)
 {
-	habit.pause = habit.pause > least / 2 ? 2 * habit.pause : least;
+	habit.pause = habit.pause > PAUSE_NS / 2 ? 2 * habit.pause : PAUSE_NS;
 	if (habit.pause > PAUSE_MOST_NS)
 		habit.pause = PAUSE_MOST_NS;
 	habit.after = now + habit.pause;
@@ -87,7 +86,7 @@ bool iw_spin_on(struct iw_spin *z)
 		z->last = now;
 		return true;
 	}
-	unpaid(now, now - z->last < GAP_NS ? PAUSE_NS : GAP_PAUSE_NS);
+	unpaid(now);
 	z->most = 0;
 	return false;
 }
@@ -107,7 +106,7 @@ void iw_spin_end(struct iw_spin *z)
 	int64_t ns = iw_mono_ns() - z->begin;
 
 	if (z->most)		/* found by a look */
-		habit.pause -= habit.pause / 8;
+		habit.pause /= 2;
 	if (ns > LONGEST_NS) {
 		habit.shorts = 0;
 		return;
