@@ -11,6 +11,7 @@
 #define LONGEST_NS		50000		/* a wait that is longer does not pay */
 #define SPARE_NS	4000
 #define SHORT		3u		/* waits in a row that would have paid, before one is tried */
+#define APART_NS	1000		/* looks: each keeps what sends from the socket for a moment */
 #define GAP_NS		20000		/* between two looks: the processor had something else to do */
 #define PAUSE_NS	200000ll	/* after one that did not pay, twice as long each time */
 #define PAUSE_MOST_NS	1000000000ll
@@ -73,6 +74,16 @@ static void unpaid(int64_t now)
 	habit.after = now + habit.pause;
 }
 
+static void relax(void)
+{
+	for (int i = 0; i < 8; i++)
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#else
+		__asm__ volatile("" ::: "memory");
+#endif
+}
+
 bool iw_spin_on(struct iw_spin *z)
 {
 	int64_t now;
@@ -81,7 +92,10 @@ bool iw_spin_on(struct iw_spin *z)
 		return false;
 	if (!z->looks++)
 		return true;
-	now = iw_mono_ns();
+	do {
+		relax();
+		now = iw_mono_ns();
+	} while (now - z->last < APART_NS);
 	if (now - z->begin < z->most && now - z->last < GAP_NS) {
 		z->last = now;
 		return true;
