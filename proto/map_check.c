@@ -50,7 +50,7 @@ static bool tx_ok(const struct iw_rs *rs)
 	if (rs->credits > rs->peer_bufs || rs->unreturned > rs->p.bufs || rs->tx_nsa || rs->tx_cancel || rs->txq_tail - rs->txq_head > IW_RS_TXQ)
 		return false;
 	if (rs->tx_freed > pos || rs->tx_sent != rs->tx_pos || rs->tx_pos - rs->tx_freed > rs->p.tx_len ||
-	    rs->ring_sent - rs->ring_acked > rs->peer_len)
+	    rs->tx_urg > rs->tx_pos || rs->ring_sent - rs->ring_acked > rs->peer_len)
 		return false;
 	for (uint32_t i = rs->txq_head; i != rs->txq_tail; i++) {
 		uint64_t end = rs->txq_end[i % IW_RS_TXQ];

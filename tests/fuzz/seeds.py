@@ -98,6 +98,12 @@ def conn():
             yield b"\x90" + reqs["mpa.req.r1.c"] + v + reqs["fpdu.send.5"]
 
 
+def ringstream():
+    """And one that was found: an owner's urgent mark ahead of all octets."""
+    yield from words()
+    yield bytes.fromhex("1f08088981100081100082200081100081100080ffff810010870100a10100000000000000a1a1a1c302100000a90000000100")
+
+
 def programs(kinds):
     """Short runs of each kind of step, and of all of them."""
     for k in range(kinds):
@@ -155,7 +161,7 @@ def answers():
     yield b"\x00\x00\x90\x07\x80"
 
 
-MAKERS = {"mpa_fuzz": mpa, "fpdu_fuzz": fpdu, "rs_fuzz": words, "ctlword_fuzz": words, "conf_fuzz": conf, "conn_fuzz": conn,
+MAKERS = {"mpa_fuzz": mpa, "fpdu_fuzz": fpdu, "rs_fuzz": ringstream, "ctlword_fuzz": words, "conf_fuzz": conf, "conn_fuzz": conn,
           "ctl_fuzz": libraries, "session_fuzz": sessions, "ask_fuzz": answers}
 
 if sys.argv[1] == "--max-len":

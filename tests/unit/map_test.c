@@ -266,6 +266,20 @@ static void test_every_word(void **state)
 	pair_free(m);
 }
 
+/* A mark ahead of all that was produced would have octets sent that nobody wrote. */
+static void test_urgent_ahead(void **state)
+{
+	for (uint64_t i = 0; i < 4; i++) {
+		struct side *s;
+		struct pair *m = under_way(first_seed + i, &s);
+
+		s->e.f->rs.tx_urg_mark = 1;
+		s->e.f->rs.tx_urg = s->e.f->rs.tx_pos + 1 + i * 100000;
+		check(m, iw_map_import(s->v.map, &s->v.p) == -EPROTO);
+		pair_free(m);
+	}
+}
+
 /* Payload that is said to lie anywhere; and more of it than the ring has, where the sum of place and length is small. */
 static void test_late_anything(void **state)
 {
@@ -454,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_every_word),
+		cmocka_unit_test(test_urgent_ahead),
 		cmocka_unit_test(test_late_anything),
 		cmocka_unit_test(test_gathered),
 		cmocka_unit_test(test_gathered_anything),
