@@ -462,16 +462,18 @@ static int sleep_poll(struct call *c, int tcp, short events)
 	struct iw_spin z;
 	sigset_t sigs;
 	int saved = errno, r;
+	bool found;
 
 	undo(c);
 	iw_spin_begin(&z);
 	sigemptyset(&sigs);
 	memcpy(&sigs, &mask, sizeof(mask));
+	found = awake(&z, p, 3);		/* another thread may take it before the call below sees it */
 	pthread_cleanup_push(cancelled, c);
-	r = iw_real.ppoll(p, 3, awake(&z, p, 3) ? &now : iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
+	r = iw_real.ppoll(p, 3, found ? &now : iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
 	pthread_cleanup_pop(0);
 	iw_spin_end(&z);
-	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR && c->breaks ? EINTR : 0;
+	r = r > 0 || (!r && found) ? 0 : !r ? EAGAIN : errno == EINTR && c->breaks ? EINTR : 0;
 	if (!iw_sleeps_still(&c->slept))
 		undone(c);
 	else if (p[1].revents > 0)

@@ -439,6 +439,29 @@ static int pushes(const struct end *x)
 	return !!v;
 }
 
+static int ppoll_nothing(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *sigs)
+{
+	return 0;
+}
+
+/* What a look has found another thread takes before the sleep: that is no time-out. */
+static void test_look_taken(void **state)
+{
+	struct call c = { .watch = -1, .signals = -1, .d.end = -1 };
+	int (*was)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *) = iw_real.ppoll;
+	int v[2];
+
+	assert_int_equal(pipe(v), 0);
+	assert_int_equal(write(v[1], "x", 1), 1);
+	atomic_store(&iw_conf_spin, IW_SPIN_ALWAYS);
+	iw_real.ppoll = ppoll_nothing;
+	assert_int_equal(sleep_poll(&c, v[0], POLLIN), 0);
+	iw_real.ppoll = was;
+	atomic_store(&iw_conf_spin, IW_SPIN_ADAPTIVE);
+	close(v[0]);
+	close(v[1]);
+}
+
 /* The agent's last octets may have been an ACK or credits, for which TCP would not keep the program's first ones back; for those it keeps the next. */
 static void test_first(void **state)
 {
@@ -451,6 +474,7 @@ static void test_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_look_taken),
 		cmocka_unit_test_setup_teardown(test_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
