@@ -604,10 +604,10 @@ static int wait_some(const struct wait *w)
 	struct iw_spin z;
 	long n = 0;
 
-	if (w->call == PWAIT2 ? w->t && !w->t->tv_sec : (unsigned int)w->ms < AWAKE_MS)
+	if (w->call == PWAIT2 ? w->t && !w->left.tv_sec : (unsigned int)w->ms < AWAKE_MS)
 		return wait_once(w);
 	iw_spin_begin(&z);
-	while (n <= 0 && iw_spin_on(&z))
+	while (!n && iw_spin_on(&z))
 		n = IW_SYS(epoll_pwait, w->epfd, w->ev, w->n, 0, w->call == WAIT ? NULL : w->ss, 8);
 	if (iw_spin_over(&z) && n <= 0)
 		n = iw_fail(EINTR);

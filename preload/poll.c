@@ -246,13 +246,11 @@ static int put_mapped(const struct call *c, struct pollfd *v)
 /* Awake for a moment, where that paid. */
 static int wait_awake(const struct call *c, struct pollfd *v)
 {
-	struct timespec t = { 0, 0 };
 	struct iw_spin z;
-	long n = 0;
+	long n;
 
 	iw_spin_begin(&z);
-	while (n <= 0 && iw_spin_on(&z))
-		n = IW_SYS(ppoll, v, c->n + 1, &t, c->mask, 8);
+	n = iw_spin_poll(&z, v, c->n + 1, c->mask);
 	if (iw_spin_over(&z) && n <= 0)
 		n = iw_fail(EINTR);
 	else if (n <= 0)

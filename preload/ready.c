@@ -164,7 +164,7 @@ uint32_t iw_ready_asks(const struct iw_reg *r)
 
 	if ((events & (EPOLLET | EPOLLONESHOT)) == EPOLLET && (events & OUTS))
 		asks |= EPOLLIN | EPOLLOUT;
-	else if (!(events & FLAGS) && !(s->known & IW_KNOWN_MORE) && iw_ready_counted(r->set))
+	else if (iw_reg_is_level(events) && !(s->known & IW_KNOWN_MORE) && iw_ready_counted(r->set))
 		asks &= ~(uint32_t)OUTS;
 	return asks | (events & FLAGS);
 }

@@ -399,20 +399,20 @@ void iw_reg_del(struct iw_reg *r)
 	free_list = idx;
 }
 
-/* One that reports what is ready for as long as it is. */
-static bool is_level(uint32_t events)
+/* The kernel has an entry that stays as it is, in this set and not in one that got the number behind our back. */
+static bool has_entry(const struct iw_reg *r)
 {
-	return !(events & (EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE));
+	return !r->parked && iw_reg_is_level(r->events) && r->set == iw_set_of(r->epfd);
 }
 
 bool iw_reg_stands(const struct iw_reg *r)
 {
-	return !r->parked && is_level(r->events) && iw_ready_asks(r) == r->asked;
+	return has_entry(r) && iw_ready_asks(r) == r->asked;
 }
 
 bool iw_reg_leave(struct iw_reg *r)
 {
-	if (r->parked || r->spent || !is_level(r->events) || !iw_ready_counted(r->set))
+	if (!has_entry(r) || r->spent || !iw_ready_counted(r->set))
 		return false;
 	r->spent = r->left = true;
 	hash_out(r);
@@ -435,15 +435,14 @@ bool iw_reg_enter(int fd, int epfd, const struct epoll_event *ev)
 
 	if (!r)
 		return false;
-	if (!ev || !is_level(ev->events)) {
-		iw_reg_del(r);
-		return false;
+	if (ev && iw_reg_is_level(ev->events)) {
+		r->left = false;
+		iw_reg_change(r, ev);
+		if (iw_reg_stands(r) || iw_reg_ctl(r, EPOLL_CTL_MOD) >= 0)
+			return true;
 	}
-	r->left = false;
-	iw_reg_change(r, ev);
-	if (!iw_reg_stands(r))
-		iw_reg_ctl(r, EPOLL_CTL_MOD);
-	return true;
+	iw_reg_del(r);
+	return false;
 }
 
 void iw_reg_left(struct iw_reg *r)
@@ -550,13 +549,18 @@ bool iw_reg_lost(int fd)
 long iw_reg_ctl(struct iw_reg *r, int op)
 {
 	struct epoll_event ev = { .events = r->events, .data.u64 = r->data };
+	uint32_t had = r->asked;
+	long ret;
 
 	if (iw_reg_is_mapped(r)) {
 		ev.events = iw_ready_asks(r);
 		r->asked = ev.events;
 		ev.data.u64 = (uintptr_t)r;
 	}
-	return IW_SYS(epoll_ctl, r->epfd, op, r->at, &ev);
+	ret = IW_SYS(epoll_ctl, r->epfd, op, r->at, &ev);
+	if (ret < 0)
+		r->asked = had;
+	return ret;
 }
 
 int iw_reg_detach(int fd)

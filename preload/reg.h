@@ -82,6 +82,12 @@ static inline bool iw_reg_is_mapped(const struct iw_reg *r)
 	return atomic_load(&r->at) != atomic_load(&r->fd);
 }
 
+/* One that reports what is ready for as long as it is. */
+static inline bool iw_reg_is_level(uint32_t events)
+{
+	return !(events & (EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE));
+}
+
 /* What the kernel's data of a mapped one stand for, &iw_reg_kicker for iw_reg_kick(), or NULL: the data are a program's. No lock. */
 struct iw_reg *iw_reg_of(uint64_t data);
 struct iw_reg *iw_reg_at(uint32_t index);

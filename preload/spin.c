@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <sched.h>
-
+/* How long a thread looks before it sleeps: by what its last waits were like. */
 #include "conf.h"
 #include "deadline.h"
 #include "handlers.h"
@@ -8,7 +7,7 @@
 #include "spin.h"
 #include "sys.h"
 
-#define LONGEST_NS		50000		/* a wait that is longer does not pay */
+#define LONGEST_NS	50000		/* a wait that is longer does not pay */
 #define SPARE_NS	4000
 #define SHORT		3u		/* waits in a row that would have paid, before one is tried */
 #define APART_NS	1000		/* looks: each keeps what sends from the socket for a moment */
@@ -43,12 +42,9 @@ static bool one_cpu(int64_t now)
 static int64_t how_long(int64_t now)
 {
 	int64_t ns = 2ll * habit.ns + SPARE_NS;
-	uint8_t spin = atomic_load_explicit(&iw_conf_spin, memory_order_relaxed);
 
-	if (atomic_load_explicit(&iw_handlers_unseen, memory_order_relaxed))
-		return 0;
-	if (spin != IW_SPIN_ADAPTIVE)
-		return spin == IW_SPIN_ALWAYS ? LONGEST_NS : 0;
+	if (atomic_load_explicit(&iw_conf_spin, memory_order_relaxed) == IW_SPIN_ALWAYS)
+		return LONGEST_NS;
 	if (habit.shorts < SHORT || now < habit.after || one_cpu(now))
 		return 0;
 	return ns < LONGEST_NS ? ns : LONGEST_NS;
@@ -56,9 +52,10 @@ static int64_t how_long(int64_t now)
 
 void iw_spin_begin(struct iw_spin *z)
 {
-	z->begin = iw_mono_ns();
-	z->last = z->begin;
-	z->looks = 0;
+	*z = (struct iw_spin){ 0 };
+	if (atomic_load_explicit(&iw_conf_spin, memory_order_relaxed) == IW_SPIN_NO || atomic_load_explicit(&iw_handlers_unseen, memory_order_relaxed))
+		return;
+	z->begin = z->last = iw_mono_ns();
 	z->most = how_long(z->begin);
 	z->held = z->most;
 	if (z->held)
@@ -115,10 +112,23 @@ bool iw_spin_over(struct iw_spin *z)
 	return came;
 }
 
+long iw_spin_poll(struct iw_spin *z, struct pollfd *p, nfds_t n, const sigset_t *mask)
+{
+	struct timespec t = { 0, 0 };
+	long r = 0;
+
+	while (!r && iw_spin_on(z))
+		r = IW_SYS(ppoll, p, n, &t, mask, 8);
+	return r;
+}
+
 void iw_spin_end(struct iw_spin *z)
 {
-	int64_t ns = iw_mono_ns() - z->begin;
+	int64_t ns;
 
+	if (!z->begin)
+		return;
+	ns = iw_mono_ns() - z->begin;
 	if (z->most)		/* found by a look */
 		habit.pause /= 2;
 	if (ns > LONGEST_NS) {

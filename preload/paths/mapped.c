@@ -437,18 +437,6 @@ static int let_in(struct call *c)
 	return come & -come & atomic_load(&iw_handlers_interrupt) ? EINTR : 0;
 }
 
-/* Is one of them ready in the time that it may take? */
-static bool awake(struct iw_spin *z, struct pollfd *p, nfds_t n)
-{
-	struct timespec t = { 0, 0 };
-	long r = 0;
-
-	while (!r && iw_spin_on(z))
-		r = IW_SYS(ppoll, p, n, &t, NULL, 8);
-	iw_spin_over(z);
-	return r > 0;
-}
-
 /*
  * Until TCP takes something (POLLOUT), has something (POLLIN), or somebody kicks. Not locked, but as in the lock where handlers may come:
  * they do so in here only, so that none of them changes anything behind the last look.
@@ -457,23 +445,24 @@ static int sleep_poll(struct call *c, int tcp, short events)
 {
 	uint64_t mask = interrupts(c) | c->st.sigs;
 	struct pollfd p[3] = { { .fd = tcp, .events = events }, { .fd = c->watch, .events = POLLIN }, { .fd = c->signals, .events = POLLIN } };
-	static const struct timespec now;
 	struct timespec t;
 	struct iw_spin z;
 	sigset_t sigs;
 	int saved = errno, r;
-	bool found;
 
 	undo(c);
-	iw_spin_begin(&z);
 	sigemptyset(&sigs);
 	memcpy(&sigs, &mask, sizeof(mask));
-	found = awake(&z, p, 3);		/* another thread may take it before the call below sees it */
-	pthread_cleanup_push(cancelled, c);
-	r = iw_real.ppoll(p, 3, found ? &now : iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
-	pthread_cleanup_pop(0);
+	iw_spin_begin(&z);
+	r = (int)iw_spin_poll(&z, p, 3, NULL);
+	iw_spin_over(&z);
+	if (r <= 0) {
+		pthread_cleanup_push(cancelled, c);
+		r = iw_real.ppoll(p, 3, iw_deadline_left(&c->d, &t), c->st.blocked ? &sigs : NULL);
+		pthread_cleanup_pop(0);
+	}
 	iw_spin_end(&z);
-	r = r > 0 || (!r && found) ? 0 : !r ? EAGAIN : errno == EINTR && c->breaks ? EINTR : 0;
+	r = r > 0 ? 0 : !r ? EAGAIN : errno == EINTR && c->breaks ? EINTR : 0;
 	if (!iw_sleeps_still(&c->slept))
 		undone(c);
 	else if (p[1].revents > 0)
