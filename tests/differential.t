@@ -6,14 +6,13 @@ something wrong and must be answered by the exact Terminate. IW_SEED repeats, IW
 import os
 import struct
 import sys
-import time
 
 top = os.environ.get("IW_TOP", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 build = os.environ.get("IW_BUILD", top + "/build/plain")
 sys.path[:0] = [top + "/tests", top + "/tests/lib"]
 sys.dont_write_bytecode = True
 import vectors as v  # noqa: E402
-from conversation import CAS, CLOSING, EV_TERM_SENT, FADD, FLUSH, ONES, READ, Conversation, Dut, Wrong, check  # noqa: E402
+from conversation import CAS, CLOSING, EV_TERM_SENT, FADD, FLUSH, ONES, READ, Conversation, Dut, check, soak  # noqa: E402
 
 
 class Faulty(Conversation):
@@ -136,32 +135,5 @@ class Faulty(Conversation):
         self.same_memory(self.last[6], (at, at + self.rsize))     # an undelivered buffer may hold anything
 
 
-def main():
-    seed = int(os.environ.get("IW_SEED", str(time.time_ns() // 1000 % 10 ** 9)), 0)
-    runs = int(os.environ.get("IW_RUNS", "1500"), 0)
-    limit = float(os.environ.get("IW_LIMIT", "0" if "IW_RUNS" in os.environ else "60"))
-    dut, began, done, octets = Dut(build), time.monotonic(), 0, 0
-    print(f"# IW_SEED={seed} IW_RUNS={runs}", flush=True)
-    for i in range(runs):
-        c = Faulty(dut, seed + i)
-        try:
-            c.talk()
-        except (Wrong, ValueError, IndexError) as e:
-            print(f"not ok 1 - conversation: IW_SEED={seed + i} IW_RUNS=1\n# {type(e).__name__}: {e}\n1..1")
-            if "IW_DEBUG" in os.environ:
-                raise
-            return 1
-        done += 1
-        octets += len(c.stream) + c.tx.pos
-        if limit and time.monotonic() - began > limit:
-            break
-        if runs >= 10000 and done % 10000 == 0:
-            print(f"# {done}, {done / (time.monotonic() - began):.0f} a second", flush=True)
-    took = time.monotonic() - began
-    good = dut.end() == 0 and octets > done
-    print(f"# {done} conversations, {octets} octets, {done / took:.0f} conversations a second")
-    print(f"{'ok' if good else 'not ok'} 1 - random conversations with the independent decoder and encoder\n1..1")
-    return not good
-
-
-sys.exit(main())
+sys.exit(soak(Dut(build), Faulty, "random conversations with the independent decoder and encoder", "1500", "60",
+              lambda c: len(c.stream) + c.tx.pos, "octets"))

@@ -6,14 +6,13 @@ ABORT. IW_SEED repeats, IW_RUNS sets the number, IW_LIMIT the seconds."""
 import os
 import struct
 import sys
-import time
 
 top = os.environ.get("IW_TOP", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 build = os.environ.get("IW_BUILD", top + "/build/plain")
 sys.path[:0] = [top + "/tests", top + "/tests/lib"]
 sys.dont_write_bytecode = True
 import vectors as v  # noqa: E402
-from conversation import ONES, Wrong, check  # noqa: E402
+from conversation import ONES, check, soak  # noqa: E402
 from ringtalk import ABORT, CANCEL, CREDIT, DATA, IMM, INLINE, M48, RDDONE, SRCAVAIL, URGENT, Dut, Talk  # noqa: E402
 
 DEAD, CLOSING = 8, 3
@@ -111,31 +110,4 @@ class Faulty(Talk):
         check(self.checked == read, "octets behind the end", self.checked - read)
 
 
-def main():
-    seed = int(os.environ.get("IW_SEED", str(time.time_ns() // 1000 % 10 ** 9)), 0)
-    runs = int(os.environ.get("IW_RUNS", "2000"), 0)
-    limit = float(os.environ.get("IW_LIMIT", "0" if "IW_RUNS" in os.environ else "20"))
-    dut, began, done, octets, handed = Dut(build), time.monotonic(), 0, 0, 0
-    print(f"# IW_SEED={seed} IW_RUNS={runs}", flush=True)
-    for i in range(runs):
-        c = Faulty(dut, seed + i)
-        try:
-            c.talk()
-        except (Wrong, ValueError, IndexError, struct.error) as e:
-            print(f"not ok 1 - conversation: IW_SEED={seed + i} IW_RUNS=1\n# {type(e).__name__}: {e}\n1..1")
-            if "IW_DEBUG" in os.environ:
-                raise
-            return 1
-        done += 1
-        octets += len(c.stream) + c.tx.pos
-        handed += c.handed
-        if limit and time.monotonic() - began > limit:
-            break
-    took = time.monotonic() - began
-    good = dut.end() == 0 and (handed > done or runs < 10)
-    print(f"# {done} conversations, {octets} octets, {handed} times handed over, {done / took:.0f} conversations a second")
-    print(f"{'ok' if good else 'not ok'} 1 - random conversations of an end that is mapped and taken back\n1..1")
-    return not good
-
-
-sys.exit(main())
+sys.exit(soak(Dut(build), Faulty, "random conversations of an end that is mapped and taken back", "2000", "20", lambda c: c.handed, "times handed over", 10))

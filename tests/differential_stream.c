@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "tests/lib/commands.h"
 #include "tests/unit/end_util.h"
 
 #define ALL	(4u << 20)
@@ -25,35 +26,7 @@ static struct {
 	size_t n;
 } out;
 
-static const uint8_t *cmd, *cmd_end;
-
-static void die(const char *why)
-{
-	fprintf(stderr, "differential_stream: %s\n", why);
-	exit(1);
-}
-
-/* ---- octets of the commands and of the report ---- */
-static const uint8_t *take(size_t n)
-{
-	const uint8_t *p = cmd;
-
-	if ((size_t)(cmd_end - cmd) < n)
-		die("command cut short");
-	cmd += n;
-	return p;
-}
-
-static uint64_t take_int(unsigned int octets)
-{
-	const uint8_t *p = take(octets);
-	uint64_t v = 0;
-
-	while (octets--)
-		v = v << 8 | p[octets];
-	return v;
-}
-
+/* ---- octets of the report ---- */
 static void put(const void *p, size_t n)
 {
 	if (n > sizeof(out.p) - out.n)

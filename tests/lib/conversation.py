@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """One conversation of our queue pair (tests/differential_peer) with an RDMAP peer that rests on the independent encoder and decoder of
 vectors.py: what is sent either way, what has to come of it, and what memory must hold at the end."""
+import os
 import random
 import struct
 import subprocess
+import time
 
 import vectors as v
 
@@ -534,3 +536,33 @@ class Conversation:
                 [b"A" + struct.pack("<I", rng.choice((2 ** 32 - 1, rng.randrange(4000)))) for _ in range(rng.randrange(6))])))
         self.everything()
         self.settled()
+
+
+def soak(dut, kind, title, runs, secs, count, what, few=0):
+    """Random conversations, runs of them or as many as end in secs: IW_RUNS, IW_LIMIT and IW_SEED instead. count(c), of which the sum is told as what,
+    has to be more than one each, if there are more than few. Says TAP's one line; returns the exit status."""
+    seed = int(os.environ.get("IW_SEED", str(time.time_ns() // 1000 % 10 ** 9)), 0)
+    limit = float(os.environ.get("IW_LIMIT", "0" if "IW_RUNS" in os.environ else secs))
+    runs = int(os.environ.get("IW_RUNS", runs), 0)
+    began, done, counted = time.monotonic(), 0, 0
+    print(f"# IW_SEED={seed} IW_RUNS={runs}", flush=True)
+    for i in range(runs):
+        c = kind(dut, seed + i)
+        try:
+            c.talk()
+        except (Wrong, ValueError, IndexError, struct.error) as e:
+            print(f"not ok 1 - conversation: IW_SEED={seed + i} IW_RUNS=1\n# {type(e).__name__}: {e}\n1..1")
+            if "IW_DEBUG" in os.environ:
+                raise
+            return 1
+        done += 1
+        counted += count(c)
+        if limit and time.monotonic() - began > limit:
+            break
+        if runs >= 10000 and done % 10000 == 0:
+            print(f"# {done}, {done / (time.monotonic() - began):.0f} a second", flush=True)
+    took = time.monotonic() - began
+    good = dut.end() == 0 and (counted > done or runs < few)
+    print(f"# {done} conversations, {counted} {what}, {done / took:.0f} conversations a second")
+    print(f"{'ok' if good else 'not ok'} 1 - {title}\n1..1")
+    return not good
