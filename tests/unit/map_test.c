@@ -217,12 +217,14 @@ static void test_anything(void **state)
 	for (uint64_t i = 0; i < 10 * runs; i++) {
 		struct side *s;
 		struct pair *m = under_way(first_seed + i, &s);
+		unsigned int n = 1 + below(m, 3);
+		uint32_t *w[3];
 
-		for (unsigned int n = 1 + below(m, 3); n--; ) {
-			uint32_t *w = some_word(s);
-
-			*w = value(m, *w);
-		}
+		/* all of them are looked for by lengths that nothing was written over yet */
+		for (unsigned int k = 0; k < n; k++)
+			w[k] = some_word(s);
+		for (unsigned int k = 0; k < n; k++)
+			*w[k] = value(m, *w[k]);
 		import_spoiled(s);
 		pair_free(m);
 	}
