@@ -25,11 +25,27 @@ int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
 	return 0;
 }
 
+static void soft_awake(struct soft *c)
+{
+	c->rests = false;
+	c->still = NULL;
+	if (c->state != SOFT_OPEN)
+		return;
+	if (c->s->tx[0].used)
+		soft_tx_send(c);
+	c->rx_wanted = true;
+	soft_kick(c);
+}
+
 void soft_rest_look(struct soft *c)
 {
 	void (*still)(void *ctx) = c->still;
 
-	if (c->state != SOFT_OPEN || c->over || c->recv_op.busy || c->s->tx[0].used || c->rx_wanted)
+	if (c->over) {	/* by what came before it was still: nobody will resume it, and its FIN has to follow */
+		soft_awake(c);
+		return;
+	}
+	if (c->state != SOFT_OPEN || c->recv_op.busy || c->s->tx[0].used || c->rx_wanted)
 		return;
 	c->still = NULL;
 	if (c->cq)
@@ -65,15 +81,9 @@ void soft_resume(struct endpoint *ep)
 {
 	struct soft *c = soft_of(ep);
 
-	c->rests = false;
-	c->still = NULL;
-	if (c->state != SOFT_OPEN)
-		return;
-	ended_meanwhile(c);
-	if (c->s->tx[0].used)
-		soft_tx_send(c);
-	c->rx_wanted = true;
-	soft_kick(c);
+	if (c->state == SOFT_OPEN)
+		ended_meanwhile(c);
+	soft_awake(c);
 }
 
 /* Closing says nothing as long as somebody else holds it. */

@@ -262,6 +262,46 @@ static void terminate_survives_input(void **state)
 	assert_int_equal(z.terms, 1);
 }
 
+static bool rest_still;
+
+static void on_still(void *ctx)
+{
+	rest_still = true;
+}
+
+static void rest(void)
+{
+	assert_int_equal(endpoint_rest(z.c, on_still), 0);
+}
+
+static bool over_or_still(void *arg)
+{
+	return z.closed || rest_still;
+}
+
+/* What came before it was still ends it: Terminate, and FIN at once. Who asked it to rest has nothing to resume. */
+static void terminate_instead_of_rest(void **state)
+{
+	const struct vec *good = vec_get("fpdu.write.zero"), *bad = vec_get("neg.qn4");
+	uint8_t both[100];
+
+	conf.close_timeout = 600000;
+	respond();
+	say_vec("mpa.req.r1.c");
+	hear_vec("mpa.rep.r1.c");
+	z.first = rest;
+	rest_still = false;
+	memcpy(both, good->p, good->n);
+	memcpy(both + good->n, bad->p, bad->n);
+	say(both, good->n + bad->n);
+	run_until(over_or_still, NULL);
+	assert_true(z.closed && !rest_still);
+	assert_int_equal(z.terms, 1);
+	hear_vec("want.qn4");
+	hear_end();
+	assert_true(heard.eof && !heard.err && !heard.n);
+}
+
 /* RDMAP-5.4-04, -06: a Terminate comes while a hundred posts wait behind a peer that does not read. */
 static void terminate_while_stalled(void **state)
 {
@@ -567,7 +607,7 @@ static void detached_hears_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(ulpdus_fill_the_emss), T(markers_leave_room), T(terminate_survives_input), T(terminate_while_stalled), T(terminate_never_leaves), T(delivered_while_stalled),
+		T(ulpdus_fill_the_emss), T(markers_leave_room), T(terminate_survives_input), T(terminate_instead_of_rest), T(terminate_while_stalled), T(terminate_never_leaves), T(delivered_while_stalled),
 		T(reset_while_stalled), T(reset_behind_octets), T(close_while_stalled), T(close_sends_the_rest), T(half_closed_by_us), T(peer_closes_its_half), T(detached_hears_nothing),
 		T(close_waits_for_reads), T(fin_instead_of_response), T(startup_fails),
 		T(segments_begin_with_fpdus),	/* last: it goes into a network namespace of its own */

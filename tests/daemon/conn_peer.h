@@ -22,6 +22,7 @@ static struct {
 	bool unusable;				/* what the peer says is of no use */
 	bool close_on_eof;
 	int err;
+	void (*first)(void);			/* the first FPDU came */
 	unsigned int ok, flushed, terms, recvs;
 	struct iw_term term;
 } z;
@@ -82,6 +83,8 @@ static void on_event(void *ctx, enum endpoint_event ev)
 {
 	if (ev == ENDPOINT_EV_EOF && z.close_on_eof)
 		endpoint_close(z.c);
+	if (ev == ENDPOINT_EV_FIRST && z.first)
+		z.first();
 	if (ev != ENDPOINT_EV_TERM_SENT && ev != ENDPOINT_EV_TERM_RECEIVED)
 		return;
 	z.terms++;
