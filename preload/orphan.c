@@ -42,12 +42,13 @@ bool iw_orphan_over(struct iw_stream *s)
 bool iw_orphan_eof_slow(struct iw_stream *s)
 {
 	struct iw_page_end *me = iw_stream_end(s);
+	bool fin = iw_rs_rx_fin(&s->view.f->rs);	/* which may have come with an offer, whose octets are still to be read there */
 
 	if (iw_end_unread(&s->view))
 		return false;
-	if (s->view.f->rs.rx_fin)
+	if (fin)
 		atomic_store(&me->close_state, IW_CLOSE_FIN);
-	return s->view.f->rs.rx_fin || (atomic_load(&me->shut) & IW_SHUT_RD);
+	return fin || (atomic_load(&me->shut) & IW_SHUT_RD);
 }
 
 void iw_orphan_shutdown(struct iw_stream *s, int how)

@@ -471,6 +471,28 @@ static void test_first(void **state)
 	assert_false(pushes(&e[0]));
 }
 
+/* An offer that is the peer's last word: its octets are to be read first, also where no daemon is left to do it. */
+static void test_offer_and_fin(void **state)
+{
+	struct iw_wr wr = { .op = IW_WR_SEND, .flags = IW_WR_INLINE, .inl_len = IW_CW_LEN + IW_CW_SRCAVAIL_LEN };
+	struct iw_cw cw = { .type = IW_CW_SRCAVAIL, .flags = IW_CW_FIN, .value = 1 };
+	struct iw_cw_srcavail sa = { .stag = 0x100, .len = 100000 };
+	char b;
+
+	iw_cw_encode(&cw, wr.inl);
+	iw_cw_encode_srcavail(&sa, wr.inl + IW_CW_LEN);
+	assert_int_equal(iw_qp_post_send(&e[0].s.view.s->qp, &wr), 0);
+	assert_true(iw_map_flush(&e[0].s));
+	while (iw_mapped.outq(&e[0].s, e[0].c, false))
+		usleep(1000);
+	e[1].s.orphan = true;
+	assert_int_equal(rx(&e[1], &b, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_true(e[1].s.view.f->rs.rx_fin);
+	assert_int_equal(e[1].page.end[0].close_state, IW_CLOSE_OPEN);
+	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -483,6 +505,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cancelled, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reset_behind, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_offer_and_fin, setup, teardown),
 	};
 
 	iw_real.recv = dlsym(RTLD_NEXT, "recv");
