@@ -286,6 +286,8 @@ static void offer(struct stream *st)
 	struct iw_map *map;
 	int ret = tcp_count(st->end[0].tcp, false, &c);
 
+	/* the switch has left TAKEN there: kept, it would say to the next daemon that the library had this map */
+	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);
 	if (!ret)
 		ret = make(st);
 	if (!ret)
