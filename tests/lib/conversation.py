@@ -18,6 +18,7 @@ OK, FLUSH = 0, 1
 EV_TERM_SENT = 2
 RTS, CLOSING = 1, 3
 ONES = 2 ** 64 - 1
+MULPDU_MAX = 64768
 PATTERN = random.Random(1).randbytes(1 << 20)
 
 
@@ -152,7 +153,7 @@ class Conversation:
         self.events, self.flushed = [], []
 
     def new_mulpdu(self):
-        return self.rng.choice((128, 129, 131, 200, 530, 1442, 1442, 8942, 64768))
+        return self.rng.choice((128, 129, 131, 200, 530, 1442, 1442, 8942, MULPDU_MAX))
 
     def length(self, most):
         r = self.rng
@@ -219,8 +220,13 @@ class Conversation:
         return u[18:]
 
     def cut(self, u, hdr, want, off):
-        """One segment of a message of the send queue or of a Response: as large as possible, and no larger."""
-        n = min(len(want) - off, self.seg_mulpdu - hdr)
+        """One segment of a message of the send queue or of a Response: as large as possible, or, where FPDUs may have any size, as many as
+        that takes, of about the same length."""
+        left, most = len(want) - off, self.seg_mulpdu - hdr
+        n = min(left, most)
+        if self.seg_mulpdu == MULPDU_MAX and left > most:
+            parts, n = -(-left // most), len(u) - hdr
+            check(0 < n <= most and left - n <= (parts - 1) * most and abs(n - left / parts) < 8, "uneven segment of", n, "at", off, "of", len(want))
         check(len(u) == hdr + n, "segment of", len(u), "at", off, "of", len(want), "MULPDU", self.seg_mulpdu)
         check(u[hdr:] == want[off:off + n], "payload differs at", off, "of", len(want))
         last = off + n == len(want)
