@@ -166,9 +166,19 @@ static void rs_event(void *ctx, enum iw_rs_event ev)
 	lost(e, e->f->rs.err);
 }
 
-/* Nothing of a mapped end is offered to the peer's Reads. */
+/* Nothing of a mapped end is offered to the peer's Reads, unless somebody writes into the map. */
+static int rs_expose(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint64_t *to)
+{
+	return -ENOSPC;
+}
+
+static void rs_unexpose(void *ctx, uint32_t stag)
+{
+}
+
 static const struct iw_rs_ops rs_ops = {
-	.post_send = rs_post_send, .post_recv = rs_post_recv, .sq_free = rs_sq_free, .mem = rs_mem, .event = rs_event,
+	.post_send = rs_post_send, .post_recv = rs_post_recv, .sq_free = rs_sq_free, .mem = rs_mem, .expose = rs_expose,
+	.unexpose = rs_unexpose, .event = rs_event,
 };
 
 static enum iw_access_err qp_access(void *ctx, uint32_t stag, uint64_t to, uint64_t len, unsigned int right, void **ptr)
@@ -543,6 +553,8 @@ size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 		if (k > len - done)
 			k = len - done;
 		src = stag == rs->p.rx_stag ? ring_at(e, to, &k) : mem(e, stag, to, k);
+		if (!src)	/* somebody writes into the map meanwhile */
+			break;
 		scatter(v, &skip, src, k);
 		if (!peek) {
 			change(e);

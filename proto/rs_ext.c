@@ -161,7 +161,7 @@ uint32_t iw_rs_rx_at(const struct iw_rs *rs, uint64_t skip, uint32_t *stag, uint
 {
 	uint64_t ring = rs->rx_cons, rd = rs->rd_cons;
 
-	for (uint32_t i = rs->ext_head; i != rs->ext_tail; i++) {
+	for (uint32_t i = rs->ext_head; i != rs->ext_tail && i - rs->ext_head < IW_RS_EXT; i++) {
 		const struct iw_rs_ext *e = &rs->ext[i % IW_RS_EXT];
 		uint64_t have = e->kind == IW_RS_EXT_RING ? e->end - ring : e->kind == IW_RS_EXT_SA ? e->done - e->consumed : 0;
 
@@ -193,11 +193,21 @@ uint32_t iw_rs_rx_peek(const struct iw_rs *rs, uint32_t *stag, uint64_t *to)
 
 uint64_t iw_rs_rx_unread(const struct iw_rs *rs)
 {
-	uint64_t sum = 0, n, to;
-	uint32_t stag;
+	uint64_t ring = rs->rx_cons, sum = 0;
 
-	while ((n = iw_rs_rx_at(rs, sum, &stag, &to)))
-		sum += n;
+	for (uint32_t i = rs->ext_head; i != rs->ext_tail && i - rs->ext_head < IW_RS_EXT; i++) {
+		const struct iw_rs_ext *e = &rs->ext[i % IW_RS_EXT];
+
+		if (e->kind == IW_RS_EXT_SA) {
+			sum += e->done - e->consumed;
+			if (e->done == e->consumed || e->done != e->len)
+				break;	/* see iw_rs_rx_at() */
+			continue;
+		}
+		if (e->kind == IW_RS_EXT_RING)
+			sum += e->end - ring;
+		ring = e->end;
+	}
 	return sum;
 }
 

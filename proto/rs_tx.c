@@ -367,7 +367,7 @@ void rs_tx_unexpose_all(const struct rs_io *io)
 {
 	struct iw_rs *rs = io->rs;
 
-	for (uint32_t i = 0; i < rs->tx_nsa; i++)
+	for (uint32_t i = 0; i < rs->tx_nsa && i < IW_RS_SA; i++)
 		io->ops->unexpose(io->ctx, rs->tx_sa[i].stag);
 	rs->tx_nsa = 0;
 	rs->tx_cancel = 0;
