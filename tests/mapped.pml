@@ -42,7 +42,7 @@ mtype = { D, K, F };			/* octet, credit, FIN of the peer */
 mtype = { READ, WRITE, FORK };
 mtype = { MAP, SWITCHED, ABANDON, BELL, MAPPED, NO, ACK };
 mtype = { OFFERED, TAKEN, VOID };
-mtype = { PUMP, OFFER, AWAY, OVER };
+mtype = { PUMP, KEEPS, OFFER, AWAY, OVER };
 mtype = { AGENT, LIBRARY, BURST };	/* BURST: the library's, in no step, with octets gathered: the agent may take it */
 
 chan tout = [ROOM] of { mtype, byte };	/* kind and number of the unit */
@@ -73,7 +73,8 @@ Known M;				/* the map */
 Known P;				/* the agent's own */
 mtype inK;				/* the map's read area: what the kernel put there last */
 bool busy;				/* the map is being changed */
-mtype hand = VOID, owner = AGENT;	/* whose: owner means something while hand says TAKEN */
+mtype hand = TAKEN, owner = AGENT;	/* whose: owner means something while hand says TAKEN. First it is the switch's word */
+bool stored;				/* the next daemon gets T, the end of C and the map */
 bool want;				/* the agent wants it back */
 bool bell;				/* in the map: the agent was told of a burst, and looks */
 byte octets;				/* that the peer has got */
@@ -445,12 +446,13 @@ proctype Daemon(byte mine)
 	:: mine == 0
 	:: atomic { mine > 0 -> noticed = true; acks = false;
 		if
-		:: hand == TAKEN -> d = AWAY; rung = bursts; unmapSaid = (owner == AGENT)	/* said to nobody, perhaps */
-		:: hand == OFFERED -> hand = VOID; copy(P, M); forget(M)
+		:: !stored -> kill()
+		:: stored && hand == TAKEN -> d = AWAY; rung = bursts; unmapSaid = (owner == AGENT)	/* said to nobody, perhaps */
+		:: stored && hand == OFFERED -> hand = VOID; copy(P, M); forget(M)
 #ifdef FAULT_ADOPT
-		:: hand == VOID -> copy(P, M)
+		:: stored && hand == VOID -> copy(P, M)
 #else
-		:: hand == VOID -> kill()		/* what the other one had of it is gone */
+		:: stored && hand == VOID -> kill()	/* what the other one had of it is gone */
 #endif
 		fi }
 	fi;
@@ -458,13 +460,21 @@ proctype Daemon(byte mine)
 	:: atomic { toD?MAP ->
 		if
 		:: d == PUMP && dry && allSent && !P.peerFin && cL && !reset && !ctlGone && !acks ->
+#ifndef FAULT_EARLY_KEEP
+			hand = VOID;
+#endif
+			stored = true; d = KEEPS
+		:: if :: !ctlGone -> toL!NO :: else fi
+		fi };
+		if
+		:: atomic { d == KEEPS ->
 			copy(M, P);
 #ifndef FAULT_OWNER_LATER
 			owner = LIBRARY;
 #endif
-			bell = false; hand = OFFERED; tToL = true; toL!MAPPED; d = OFFER
-		:: if :: !ctlGone -> toL!NO :: else fi
-		fi }
+			bell = false; hand = OFFERED; tToL = true; toL!MAPPED; d = OFFER }
+		:: d != KEEPS
+		fi
 	:: atomic { toD?SWITCHED -> if :: d == OFFER -> assert(hand == TAKEN); taken() :: else fi; if :: !ctlGone -> toL!ACK :: else fi }
 	:: atomic { toD?ABANDON -> assert(d == OFFER); hand = VOID; d = PUMP; forget(M) }
 	/* the client is gone: what it said has been read, the rest stands in the page */
