@@ -42,7 +42,7 @@ bool iw_orphan_over(struct iw_stream *s)
 bool iw_orphan_eof_slow(struct iw_stream *s)
 {
 	struct iw_page_end *me = iw_stream_end(s);
-	bool fin = iw_rs_rx_fin(&s->view.f->rs);	/* which may have come with an offer, whose octets are still to be read there */
+	bool fin = iw_end_state(&s->view) & IW_END_FIN;	/* which may have come with an offer, whose octets are still to be read there */
 
 	if (iw_end_unread(&s->view))
 		return false;
