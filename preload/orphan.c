@@ -16,9 +16,21 @@
 #define END_MS	1000u	/* at a close, or the end of the process, until the other end has read all */
 #define LOOK_MS	2
 
+/* What the daemon had taken, as at the end of a burst, died with it. */
+static bool left_to_us(struct iw_stream *s)
+{
+	struct iw_step st;
+	bool is;
+
+	iw_map_lock(s, &st);
+	is = atomic_load(&s->mapped) && iw_map_owner(s->map) != IW_MAP_AGENT;
+	iw_map_unlock(s, &st);
+	return is;
+}
+
 bool iw_orphan(int fd, struct iw_stream *s)
 {
-	if (!iw_orphan_known(s) && (iw_fd_bits(fd, 0) & POLLHUP) && atomic_load(&iw_stream_end(s)->close_state) == IW_CLOSE_OPEN)
+	if (!iw_orphan_known(s) && (iw_fd_bits(fd, 0) & POLLHUP) && atomic_load(&iw_stream_end(s)->close_state) == IW_CLOSE_OPEN && left_to_us(s))
 		atomic_store(&s->orphan, true);
 	return iw_orphan_known(s);
 }

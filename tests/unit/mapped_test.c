@@ -66,7 +66,8 @@ bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n) { retu
 uint32_t iw_stream_word(const struct iw_stream *s) { return 0; }
 int iw_stream_own(struct iw_stream *s, int fd) { return 0; }
 void iw_stream_apart(struct iw_stream *s) { }
-short iw_fd_bits(int fd, short events) { return 0; }
+static short hup;
+short iw_fd_bits(int fd, short events) { return hup; }
 bool iw_in_vfork(void) { return false; }
 bool iw_quiet(int fd, uint64_t *way) { return false; }
 bool iw_reg_lost(int fd) { return false; }
@@ -493,6 +494,19 @@ static void test_offer_and_fin(void **state)
 	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c), 0);
 }
 
+/* At the end of a burst the daemon took it, and died: it is no orphan, but lost, and what is written meets the carrier. */
+static void test_taken_by_the_dead(void **state)
+{
+	assert_int_equal(tx(&e[1], "before", 6, 0), 6);
+	atomic_store(&e[1].s.map->owner, IW_MAP_AGENT);
+	shutdown(e[1].d, SHUT_RDWR);
+	hup = POLLHUP;
+	assert_int_equal(tx(&e[1], "x", 1, 0), -1);
+	hup = 0;
+	assert_int_equal(errno, EPIPE);
+	assert_false(e[1].s.mapped || e[1].s.orphan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -506,6 +520,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cancelled, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reset_behind, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_offer_and_fin, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_taken_by_the_dead, setup, teardown),
 	};
 
 	iw_real.recv = dlsym(RTLD_NEXT, "recv");
