@@ -25,6 +25,7 @@ int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
 	return 0;
 }
 
+/* It works its connection again, whether or not it was still. */
 static void soft_awake(struct soft *c)
 {
 	c->rests = false;

@@ -966,7 +966,7 @@ static short mapped_step(struct iw_stream *s, int fd)
 	if (iw_orphan_known(s) && atomic_load(&s->mapped)) {	/* it is told here */
 		iw_map_lock(s, &c.st);
 		news(s, &what);
-		if ((iw_end_state(&s->view) & ENDED) || (state(s) & POLLIN))
+		if ((iw_end_state(&s->view) & ENDED) || (s->known & POLLIN))
 			what |= POLLIN;
 		iw_map_unlock(s, &c.st);
 	}

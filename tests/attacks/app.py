@@ -195,7 +195,7 @@ def scribble(addr, port, seconds):
     while time.monotonic() < end or not n:
         left, said = max(0.1, end - time.monotonic()), b""
         p = subprocess.Popen([sys.executable, __file__, "scribbler", addr, port, str(left)], stdout=subprocess.PIPE, bufsize=0)
-        while select.select([p.stdout], [], [], max(5, left + 5) if said else 130)[0]:
+        while select.select([p.stdout], [], [], left + 5 if said else 130)[0]:
             got = os.read(p.stdout.fileno(), 1 << 16)
             if not got:
                 break
