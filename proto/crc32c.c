@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * CRC32c by carry-less multiplication of 512-bit vectors, by SSE4.2 or ARMv8 instructions, three streams interleaved to hide their
+ * CRC32c by carry-less multiplication of vectors of 512 or 256 bits, by SSE4.2 or ARMv8 instructions, three streams interleaved to hide their
  * latency, or by a table of eight slices.
  * The choice is made once at program start.
  */
@@ -163,22 +163,43 @@ HW_ATTR static uint32_t hw_copy(uint32_t crc, void *dst, const void *src, size_t
 
 /* ---- vectors: the CRC is the remainder of a polynomial, and what stands D bits further left may be added times x^D mod P ---- */
 #if defined(__x86_64__)
-#define VEC_ATTR	__attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
-#define VEC_BLOCK	256u	/* four vectors */
+#define V512_ATTR	__attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+#define V256_ATTR	__attribute__((target("avx2,vpclmulqdq,pclmul,sse4.2")))
+#define V128_ATTR	__attribute__((target("pclmul,sse4.2")))
 #define XOR3		0x96	/* of _mm512_ternarylogic_epi64() */
 
 /* x^(D+32) mod P and x^(D-32) mod P for the low and the high half of 128 bits, bits reversed and one place up. */
 #define BY_2048		_mm_set_epi64x(0xb9e02b86, 0xdcb17aa4)
+#define BY_1024		_mm_set_epi64x(0x0d3b6092, 0x6992cea2)
 #define BY_512		_mm_set_epi64x(0x9e4addf8, 0x740eef02)
+#define BY_256		_mm_set_epi64x(0xba4fc28e, 0x1384aa63a)
 #define BY_128		_mm_set_epi64x(0x14cd00bd6, 0xf20c0dfe)
 
-static bool vec_usable(void)
+static bool v256_usable(void)
 {
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq") &&
-	       __builtin_cpu_supports("pclmul") && hw_usable();
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("pclmul") && hw_usable();
 }
 
-VEC_ATTR static force_inline __m512i vec_load(uint8_t *dst, const uint8_t *p, bool copy)
+static bool v512_usable(void)
+{
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && v256_usable();
+}
+
+V128_ATTR static force_inline __m128i fold128(__m128i x, __m128i y)
+{
+	const __m128i k = BY_128;
+
+	return _mm_xor_si128(y, _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)));
+}
+
+V128_ATTR static force_inline uint32_t finish128(__m128i x)
+{
+	uint64_t c = HW_8(0, (uint64_t)_mm_extract_epi64(x, 0));
+
+	return ~(uint32_t)HW_8(c, (uint64_t)_mm_extract_epi64(x, 1));
+}
+
+V512_ATTR static force_inline __m512i load512(uint8_t *dst, const uint8_t *p, bool copy)
 {
 	__m512i v = _mm512_loadu_si512(p);
 
@@ -188,68 +209,102 @@ VEC_ATTR static force_inline __m512i vec_load(uint8_t *dst, const uint8_t *p, bo
 }
 
 /* Move each 128 bits of x left by what k stands for, and add y. */
-VEC_ATTR static force_inline __m512i vec_fold(__m512i x, __m512i k, __m512i y)
+V512_ATTR static force_inline __m512i fold512(__m512i x, __m512i k, __m512i y)
 {
 	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), y, XOR3);
 }
 
-VEC_ATTR static force_inline __m128i vec_fold128(__m128i x, __m128i y)
-{
-	const __m128i k = BY_128;
-
-	return _mm_xor_si128(y, _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)));
-}
-
-VEC_ATTR static force_inline uint32_t vec_finish(__m512i x)
+V512_ATTR static force_inline uint32_t finish512(__m512i x)
 {
 	__m128i r = _mm512_extracti32x4_epi32(x, 0);
-	uint64_t c;
 
-	r = vec_fold128(r, _mm512_extracti32x4_epi32(x, 1));
-	r = vec_fold128(r, _mm512_extracti32x4_epi32(x, 2));
-	r = vec_fold128(r, _mm512_extracti32x4_epi32(x, 3));
-	c = HW_8(0, (uint64_t)_mm_extract_epi64(r, 0));
-	return ~(uint32_t)HW_8(c, (uint64_t)_mm_extract_epi64(r, 1));
+	r = fold128(r, _mm512_extracti32x4_epi32(x, 1));
+	r = fold128(r, _mm512_extracti32x4_epi32(x, 2));
+	return finish128(fold128(r, _mm512_extracti32x4_epi32(x, 3)));
 }
 
-VEC_ATTR static force_inline uint32_t vec_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
+/* Blocks of four vectors. */
+V512_ATTR static force_inline uint32_t v512_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
 {
 	const __m512i k2048 = _mm512_broadcast_i32x4(BY_2048), k512 = _mm512_broadcast_i32x4(BY_512);
 	__m512i x[4];
 
-	if (n < VEC_BLOCK)
+	if (n < 256)
 		return hw_run(crc, dst, p, n, copy);
 	for (int i = 0; i < 4; i++)
-		x[i] = vec_load(dst + 64 * i, p + 64 * i, copy);
+		x[i] = load512(dst + 64 * i, p + 64 * i, copy);
 	x[0] = _mm512_xor_si512(x[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
-	for (p += VEC_BLOCK, dst += copy ? VEC_BLOCK : 0, n -= VEC_BLOCK; n >= VEC_BLOCK; n -= VEC_BLOCK) {
+	for (p += 256, dst += copy ? 256 : 0, n -= 256; n >= 256; n -= 256, p += 256, dst += copy ? 256 : 0)
 		for (int i = 0; i < 4; i++)
-			x[i] = vec_fold(x[i], k2048, vec_load(dst + 64 * i, p + 64 * i, copy));
-		p += VEC_BLOCK;
-		dst += copy ? VEC_BLOCK : 0;
-	}
+			x[i] = fold512(x[i], k2048, load512(dst + 64 * i, p + 64 * i, copy));
 	for (int i = 1; i < 4; i++)
-		x[0] = vec_fold(x[0], k512, x[i]);
+		x[0] = fold512(x[0], k512, x[i]);
 	for (; n >= 64; n -= 64, p += 64, dst += copy ? 64 : 0)
-		x[0] = vec_fold(x[0], k512, vec_load(dst, p, copy));
-	return hw_run(vec_finish(x[0]), dst, p, n, copy);
+		x[0] = fold512(x[0], k512, load512(dst, p, copy));
+	return hw_run(finish512(x[0]), dst, p, n, copy);
 }
 
-VEC_ATTR static uint32_t vec_crc(uint32_t crc, const void *p, size_t n)
+V512_ATTR static uint32_t v512_crc(uint32_t crc, const void *p, size_t n)
 {
-	return vec_run(crc, (uint8_t *)p, p, n, false);
+	return v512_run(crc, (uint8_t *)p, p, n, false);
 }
 
-VEC_ATTR static uint32_t vec_copy(uint32_t crc, void *dst, const void *src, size_t n)
+V512_ATTR static uint32_t v512_copy(uint32_t crc, void *dst, const void *src, size_t n)
 {
-	return vec_run(crc, dst, src, n, true);
+	return v512_run(crc, dst, src, n, true);
+}
+
+V256_ATTR static force_inline __m256i load256(uint8_t *dst, const uint8_t *p, bool copy)
+{
+	__m256i v = _mm256_loadu_si256((const __m256i *)p);
+
+	if (copy)
+		_mm256_storeu_si256((__m256i *)dst, v);
+	return v;
+}
+
+V256_ATTR static force_inline __m256i fold256(__m256i x, __m256i k, __m256i y)
+{
+	return _mm256_xor_si256(_mm256_xor_si256(_mm256_clmulepi64_epi128(x, k, 0x00), _mm256_clmulepi64_epi128(x, k, 0x11)), y);
+}
+
+V256_ATTR static force_inline uint32_t v256_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
+{
+	const __m256i k1024 = _mm256_broadcastsi128_si256(BY_1024), k256 = _mm256_broadcastsi128_si256(BY_256);
+	__m256i x[4];
+
+	if (n < 128)
+		return hw_run(crc, dst, p, n, copy);
+	for (int i = 0; i < 4; i++)
+		x[i] = load256(dst + 32 * i, p + 32 * i, copy);
+	x[0] = _mm256_xor_si256(x[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)~crc)));
+	for (p += 128, dst += copy ? 128 : 0, n -= 128; n >= 128; n -= 128, p += 128, dst += copy ? 128 : 0)
+		for (int i = 0; i < 4; i++)
+			x[i] = fold256(x[i], k1024, load256(dst + 32 * i, p + 32 * i, copy));
+	for (int i = 1; i < 4; i++)
+		x[0] = fold256(x[0], k256, x[i]);
+	for (; n >= 32; n -= 32, p += 32, dst += copy ? 32 : 0)
+		x[0] = fold256(x[0], k256, load256(dst, p, copy));
+	crc = finish128(fold128(_mm256_castsi256_si128(x[0]), _mm256_extracti128_si256(x[0], 1)));
+	return hw_run(crc, dst, p, n, copy);
+}
+
+V256_ATTR static uint32_t v256_crc(uint32_t crc, const void *p, size_t n)
+{
+	return v256_run(crc, (uint8_t *)p, p, n, false);
+}
+
+V256_ATTR static uint32_t v256_copy(uint32_t crc, void *dst, const void *src, size_t n)
+{
+	return v256_run(crc, dst, src, n, true);
 }
 #endif
 
 /* ---- choice ---- */
 const struct iw_crc32c_impl iw_crc32c_impls[] = {
-#ifdef VEC_ATTR
-	{ "avx512", vec_usable, vec_crc, vec_copy },
+#if defined(__x86_64__)
+	{ "avx512", v512_usable, v512_crc, v512_copy },
+	{ "avx2", v256_usable, v256_crc, v256_copy },
 #endif
 #ifdef HW_ATTR
 	{ HW_NAME, hw_usable, hw_crc, hw_copy },

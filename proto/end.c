@@ -315,6 +315,8 @@ void iw_end_pump(struct iw_end *e)
 	struct iw_rs *rs = &e->f->rs;
 
 	put_gathered(e);
+	if (!iw_rs_due(rs) && !rs->rx_fin && !iw_qp_tx_pending(&e->s->qp))
+		return;
 	change(e);
 	if (iw_rs_rx_fin(rs))
 		iw_rs_rx_fin_consumed(rs);
@@ -384,22 +386,6 @@ size_t iw_end_put(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 	return put_gathered(e) ? put(e, v, n, skip, len) : 0;
 }
 
-size_t iw_end_gathered(const struct iw_end *e)
-{
-	uint64_t end = IW_MAP_END(atomic_load_explicit(&e->m->owner, memory_order_relaxed)), pos = e->f->rs.tx_pos;
-
-	return end <= pos ? 0 : end - pos < IW_MAP_GATHER ? (size_t)(end - pos) : IW_MAP_GATHER;
-}
-
-bool iw_end_own(struct iw_end *e)
-{
-	uint64_t w = atomic_load_explicit(&e->m->owner, memory_order_relaxed);
-
-	if ((w & IW_MAP_OWNER) == IW_MAP_BURST)
-		return atomic_compare_exchange_strong(&e->m->owner, &w, (w & ~(uint64_t)IW_MAP_OWNER) | IW_MAP_LIBRARY);
-	return (w & IW_MAP_OWNER) == IW_MAP_LIBRARY;
-}
-
 /* In no step, so that the agent may take it meanwhile: then what was copied is behind the end that it saw. */
 bool iw_end_gather(struct iw_end *e, const void *p, size_t len)
 {
@@ -450,14 +436,6 @@ void iw_end_abort(struct iw_end *e, int err)
 	e->f->aborted = 1;
 	iw_rs_abort(&e->f->rs, err);
 	changed(e);
-}
-
-const uint8_t *iw_end_out(struct iw_end *e, size_t *len)
-{
-	const struct iw_soft_tx *b = &e->s->tx[0];
-
-	*len = b->used ? b->len - b->off : 0;
-	return *len ? e->s->txbuf[b->buf] + b->off : NULL;
 }
 
 void iw_end_out_done(struct iw_end *e, size_t n)
@@ -522,11 +500,6 @@ void iw_end_lost(struct iw_end *e, int err)
 	changed(e);
 }
 
-size_t iw_end_unread(const struct iw_end *e)
-{
-	return (size_t)iw_rs_rx_unread(&e->f->rs);
-}
-
 /* Copies n octets to v at *skip, which moves on. */
 static void scatter(const struct iovec *v, size_t *skip, const uint8_t *src, size_t n)
 {
@@ -567,14 +540,6 @@ size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 }
 
 /* ---- how it stands ---- */
-
-unsigned int iw_end_state(const struct iw_end *e)
-{
-	const struct iw_rs *rs = &e->f->rs;
-
-	return (iw_rs_rx_fin(rs) ? IW_END_FIN : 0) | (rs->tx_fin ? IW_END_SHUT : 0) | (rs->done ? IW_END_DONE : 0) |
-	       (e->f->reset_err || e->f->aborted ? IW_END_DEAD : 0);
-}
 
 int iw_end_err(const struct iw_end *e)
 {

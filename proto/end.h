@@ -79,15 +79,38 @@ bool iw_end_room(const struct iw_end *e);		/* iw_end_put() of any length would t
  * or our half ended. All others want it owned: what is gathered goes first, and while some of it is left iw_end_put() takes nothing.
  */
 bool iw_end_gather(struct iw_end *e, const void *p, size_t len);
-size_t iw_end_gathered(const struct iw_end *e);
-bool iw_end_own(struct iw_end *e);			/* LIBRARY from BURST, or as before. false: the agent has it */
+static inline size_t iw_end_gathered(const struct iw_end *e)
+{
+	uint64_t end = IW_MAP_END(atomic_load_explicit(&e->m->owner, memory_order_relaxed)), pos = e->f->rs.tx_pos;
+
+	return end <= pos ? 0 : end - pos < IW_MAP_GATHER ? (size_t)(end - pos) : IW_MAP_GATHER;
+}
+
+/* LIBRARY from BURST, or as before. false: the agent has it. */
+static inline bool iw_end_own(struct iw_end *e)
+{
+	uint64_t w = atomic_load_explicit(&e->m->owner, memory_order_relaxed);
+
+	if ((w & IW_MAP_OWNER) == IW_MAP_BURST)
+		return atomic_compare_exchange_strong(&e->m->owner, &w, (w & ~(uint64_t)IW_MAP_OWNER) | IW_MAP_LIBRARY);
+	return (w & IW_MAP_OWNER) == IW_MAP_LIBRARY;
+}
+
 unsigned int iw_end_blocked(const struct iw_end *e);	/* without room, what it waits for: IW_END_IN, IW_END_OUT or both; else 0 */
 void iw_end_fin(struct iw_end *e);			/* our half ends; the next iw_end_pump() says so. A reset, if what is gathered cannot go */
 void iw_end_abort(struct iw_end *e, int err);		/* the application resets the stream: err (positive) is told to the peer, at iw_end_pump() */
 
 /* Frames whatever is due and has room: ACK, CREDIT, Reads, FIN, ABORT, Terminate. */
 void iw_end_pump(struct iw_end *e);
-const uint8_t *iw_end_out(struct iw_end *e, size_t *len);	/* framed octets that T has not taken, in one piece; NULL and *len 0: none */
+/* Framed octets that T has not taken, in one piece; NULL and *len 0: none. */
+static inline const uint8_t *iw_end_out(struct iw_end *e, size_t *len)
+{
+	const struct iw_soft_tx *b = &e->s->tx[0];
+
+	*len = b->used ? b->len - b->off : 0;
+	return *len ? e->s->txbuf[b->buf] + b->off : NULL;
+}
+
 void iw_end_out_done(struct iw_end *e, size_t n);		/* T took n <= *len of them */
 
 uint8_t *iw_end_in(struct iw_end *e, size_t *room);	/* where the next octets of T go, at most *room > 0. May move what is there */
@@ -95,14 +118,29 @@ void iw_end_in_done(struct iw_end *e, size_t n);	/* n > 0 came: parsed */
 void iw_end_in_eof(struct iw_end *e);			/* T's FIN */
 void iw_end_lost(struct iw_end *e, int err);		/* T failed with err (positive) */
 
-size_t iw_end_unread(const struct iw_end *e);		/* stream octets that can be read now */
+/* Stream octets that can be read now. */
+static inline size_t iw_end_unread(const struct iw_end *e)
+{
+	const struct iw_rs *rs = &e->f->rs;
+
+	return rs->ext_head == rs->ext_tail ? 0 : (size_t)iw_rs_rx_unread(rs);
+}
+
 /*
  * Copies up to len octets to v[0..n), skip octets in, and returns how many. With peek they stay, and those from peek_off on, counted from the
  * next one to be read, are copied.
  */
 size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len, bool peek, size_t peek_off);
 
-unsigned int iw_end_state(const struct iw_end *e);	/* IW_END_FIN, ... */
+/* IW_END_FIN, ... */
+static inline unsigned int iw_end_state(const struct iw_end *e)
+{
+	const struct iw_rs *rs = &e->f->rs;
+
+	return (rs->rx_fin && iw_rs_rx_fin(rs) ? IW_END_FIN : 0u) | (rs->tx_fin ? IW_END_SHUT : 0u) | (rs->done ? IW_END_DONE : 0u) |
+	       (e->f->reset_err || e->f->aborted ? IW_END_DEAD : 0u);
+}
+
 int iw_end_err(const struct iw_end *e);			/* with DEAD: positive errno of the socket, ECONNRESET, ETIMEDOUT, ... */
 void iw_end_emss(struct iw_end *e, uint16_t mss);	/* T's segments (TCP_INFO, tcpi_snd_mss). Without effect when FPDUs may be larger */
 

@@ -51,19 +51,9 @@ void iw_qp_set_mulpdu(struct iw_qp *qp, uint16_t mulpdu)
 	qp->param.mulpdu = mulpdu;
 }
 
-unsigned int iw_qp_sq_free(const struct iw_qp *qp)
-{
-	return IW_QP_SQ - (qp->sq_head - qp->sq_tail);
-}
-
 void iw_qp_sq_shut(struct iw_qp *qp)
 {
 	qp->sq_shut = 1;
-}
-
-bool iw_qp_sq_framed(const struct iw_qp *qp)
-{
-	return qp->sq_next == qp->sq_head;
 }
 
 /* Octets of the message a work request stands for, or -EINVAL, -EMSGSIZE. */

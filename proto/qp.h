@@ -116,11 +116,17 @@ void iw_qp_set_mulpdu(struct iw_qp *qp, uint16_t mulpdu);
  */
 int iw_qp_post_send(struct iw_qp *qp, const struct iw_wr *wr);
 int iw_qp_post_recv(struct iw_qp *qp, uint64_t wr_id, const struct iw_sge *sge);
-unsigned int iw_qp_sq_free(const struct iw_qp *qp);
+static inline unsigned int iw_qp_sq_free(const struct iw_qp *qp)
+{
+	return IW_QP_SQ - (qp->sq_head - qp->sq_tail);
+}
 /* The ULP closes: what was posted still goes out, further sends are refused with -ENOTCONN (DDP-6.2.1-01). */
 void iw_qp_sq_shut(struct iw_qp *qp);
 /* Was everything posted made into FPDUs? While something waits for the Response of a Read there is more to come, though nothing is pending. */
-bool iw_qp_sq_framed(const struct iw_qp *qp);
+static inline bool iw_qp_sq_framed(const struct iw_qp *qp)
+{
+	return qp->sq_next == qp->sq_head;
+}
 
 /*
  * Make octets for the LLP: as many whole FPDUs as there are and fit into out[0..cap). cap must be >= IW_FPDU_MAX_MARKERS.
@@ -129,7 +135,13 @@ bool iw_qp_sq_framed(const struct iw_qp *qp);
  */
 size_t iw_qp_tx(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t *out, size_t cap, size_t budget);
 /* True when iw_qp_tx() would give octets. */
-bool iw_qp_tx_pending(const struct iw_qp *qp);
+bool iw_qp_tx_waits(const struct iw_qp *qp);
+static inline bool iw_qp_tx_pending(const struct iw_qp *qp)
+{
+	bool nothing = qp->state == IW_QP_RTS && iw_qp_sq_framed(qp) && qp->ird_head == qp->ird_tail && !qp->rtr_due;
+
+	return !nothing && iw_qp_tx_waits(qp);
+}
 /*
  * The LLP has accepted n more octets that iw_qp_tx() made: completes what ends in them. When the Terminate is among them the
  * state becomes CLOSING.

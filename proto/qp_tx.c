@@ -71,8 +71,10 @@ static void fpdu_begin(struct fpdu *f, const struct iw_qp *qp, uint8_t *out, uin
 static size_t fpdu_end(struct fpdu *f, struct iw_qp *qp, uint16_t ulpdu)
 {
 	static const uint8_t zero[4];
+	uint32_t pad = iw_mpa_pad(ulpdu);
 
-	put(f, zero, iw_mpa_pad(ulpdu));
+	if (pad)
+		put(f, zero, pad);
 	if (f->markers && f->pos % IW_MARKER_IV == 0)
 		put_marker(f);		/* between PAD and CRC: covered by this CRC */
 	iw_crc32c_put(f->p, f->crc);	/* 0 with CRCs off */
@@ -133,7 +135,7 @@ static uint8_t *put_atomic_req(uint8_t *h, const struct iw_wr *wr, uint32_t rid)
 	return h + sizeof(struct iw_atomic_req);
 }
 
-#define HDR_MAX (IW_MPA_LEN + IW_DDP_UNTAGGED + IW_TERM_MAX)
+#define HDR_MAX (IW_MPA_LEN + IW_DDP_UNTAGGED + (IW_TERM_MAX > IW_WR_INLINE_MAX ? IW_TERM_MAX : IW_WR_INLINE_MAX))
 
 /* An FPDU that is all header. 0 when it does not fit. */
 static size_t frame_hdr(struct iw_qp *qp, uint8_t *out, size_t cap, uint8_t *hdr, const uint8_t *end)
@@ -234,15 +236,15 @@ static bool sges_ok(const struct iw_qp_ops *ops, void *ctx, const struct iw_wr *
 	return true;
 }
 
-/* The part of the next n octets that is in the work request itself: it comes first. Returns how many. */
-static uint32_t put_inline(struct fpdu *f, const struct iw_wr *wr, uint32_t off, uint32_t n)
+/* The part of the next n octets that is in the work request itself: it comes first, behind the headers. Returns how many. */
+static uint32_t put_inline(uint8_t *h, const struct iw_wr *wr, uint32_t off, uint32_t n)
 {
 	uint32_t k;
 
 	if (!(wr->flags & IW_WR_INLINE) || off >= wr->inl_len)
 		return 0;
 	k = wr->inl_len - off < n ? wr->inl_len - off : n;
-	put(f, wr->inl + off, k);
+	memcpy(h, wr->inl + off, k);
 	return k;
 }
 
@@ -313,7 +315,7 @@ static size_t frame_payload(struct iw_qp *qp, const struct iw_qp_ops *ops, void 
 	const struct iw_wr *wr = &e->wr;
 	bool write = wr->op == IW_WR_WRITE, last;
 	uint8_t hdr[HDR_MAX], *h = hdr + IW_MPA_LEN, sge = qp->tx_sge;
-	uint32_t hdr_len = write ? IW_DDP_TAGGED : IW_DDP_UNTAGGED, n = cut(qp, e->len - qp->tx_off, hdr_len), sge_off = qp->tx_sge_off;
+	uint32_t hdr_len = write ? IW_DDP_TAGGED : IW_DDP_UNTAGGED, n = cut(qp, e->len - qp->tx_off, hdr_len), sge_off = qp->tx_sge_off, inl;
 	struct fpdu f;
 	uint16_t ulpdu;
 	size_t wire;
@@ -328,8 +330,9 @@ static size_t frame_payload(struct iw_qp *qp, const struct iw_qp_ops *ops, void 
 		put_tagged(h, IW_OP_WRITE, last, wr->rstag, wr->rto + qp->tx_off);
 	else
 		put_untagged(qp, h, send_opcode(wr), last, wr->flags & IW_WR_INVALIDATE ? wr->inv_stag : 0, IW_QN_SEND, qp->tx_off);
-	fpdu_begin(&f, qp, out, hdr, hdr_len, ulpdu);
-	if (!put_gather(&f, ops, ctx, wr, n - put_inline(&f, wr, qp->tx_off, n), &sge, &sge_off))
+	inl = put_inline(h + hdr_len, wr, qp->tx_off, n);
+	fpdu_begin(&f, qp, out, hdr, hdr_len + inl, ulpdu);
+	if (!put_gather(&f, ops, ctx, wr, n - inl, &sge, &sge_off))
 		return sq_local_error(qp, ops, ctx, e);
 	wire = fpdu_end(&f, qp, ulpdu);
 	e->st = IW_SQE_ACTIVE;
@@ -515,7 +518,7 @@ static bool may_send(const struct iw_qp *qp)
 	return qp->state == IW_QP_RTS && (qp->param.initiator || qp->first_seen);
 }
 
-bool iw_qp_tx_pending(const struct iw_qp *qp)
+bool iw_qp_tx_waits(const struct iw_qp *qp)
 {
 	if (qp->state == IW_QP_TERMINATE)
 		return qp->term_due == 1;

@@ -129,7 +129,7 @@ static void fill_wr(const struct iw_rs *rs, const struct rs_msg *m, unsigned int
 {
 	const struct iw_cw cw = { .type = m->type, .flags = m->flags, .credits = (uint8_t)credits, .value = m->value };
 
-	memset(wr, 0, sizeof(*wr));
+	memset(wr, 0, offsetof(struct iw_wr, inl));
 	wr->wr_id = m->wr_id;
 	wr->flags = m->se ? IW_WR_SE : 0;
 	if (rs->caps & IW_RS_CAP_IMM && !needs_send(m->type)) {
@@ -224,11 +224,19 @@ static void check_done(const struct rs_io *io)
 	rs_event(io, IW_RS_EV_DONE);
 }
 
+bool iw_rs_due(const struct iw_rs *rs)
+{
+	if (!rs->started || rs->dead)
+		return rs->started && !rs->abort_posted;
+	return rs->tx_pos != rs->tx_sent || rs->credit_due || (rs->tx_fin && !rs->tx_fin_sent) || rs->rx_nsa || rs->rx_ack_now ||
+	       rs->tx_urg_mark || rs->tx_urg_word || rs->tx_mark || rs->tx_cancel || rs->ping_sent || rs->ping_due || rs_ack_due(rs);
+}
+
 void iw_rs_pump(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx)
 {
 	const struct rs_io io = { rs, ops, ctx };
 
-	if (!rs->started)
+	if (!iw_rs_due(rs))
 		return;
 	if (!rs->dead)
 		rs_rx_pump(&io);

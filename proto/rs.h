@@ -145,6 +145,7 @@ void iw_rs_tx_fin(struct iw_rs *rs);		/* no more will be produced */
 void iw_rs_tx_urgent(struct iw_rs *rs);		/* the last octet produced is urgent */
 void iw_rs_abort(struct iw_rs *rs, int err);	/* tell the peer ABORT(err) and end */
 void iw_rs_push(struct iw_rs *rs);		/* end of a burst: do not wait for more to coalesce */
+bool iw_rs_due(const struct iw_rs *rs);		/* iw_rs_pump() might do something */
 /* Post whatever can be posted now. Call after any of the above and after feeding completions. */
 void iw_rs_pump(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx);
 

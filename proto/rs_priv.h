@@ -43,6 +43,19 @@ void rs_fail(const struct rs_io *io, int err);
 void rs_die(const struct rs_io *io, int err, bool event);
 void rs_event(const struct rs_io *io, enum iw_rs_event ev);
 
+/* Is an ACK due? */
+static inline bool rs_ack_due(const struct iw_rs *rs)
+{
+	uint64_t n = rs->rx_cons - rs->rx_acked;
+
+	/* in the end: the writer has seen a full ring */
+	if (n && (n >= rs->p.rx_len / 4 || rs->rx_ack_now || rs->rx_prod - rs->rx_acked == rs->p.rx_len))
+		return true;
+	if (rs->rx_fin_consumed && !rs->rx_fin_acked && !rs->rx_nsa)
+		return true;
+	return rs->rx_waiting && !rs->rx_told_waiting;
+}
+
 /* rs_tx.c */
 void rs_tx_pump(const struct rs_io *io);
 void rs_tx_data_done(const struct rs_io *io, uint64_t seq);

@@ -25,21 +25,6 @@ void iw_rs_ack(struct iw_rs *rs)
 
 /* ---- what goes back to the peer ---- */
 
-static bool ack_due(const struct iw_rs *rs)
-{
-	uint64_t n = rs->rx_cons - rs->rx_acked;
-
-	if (n >= rs->p.rx_len / 4)
-		return true;
-	if (n && rs->rx_prod - rs->rx_acked == rs->p.rx_len)	/* the writer has seen a full ring */
-		return true;
-	if (n && rs->rx_ack_now)
-		return true;
-	if (rs->rx_fin_consumed && !rs->rx_fin_acked && !rs->rx_nsa)
-		return true;
-	return rs->rx_waiting && !rs->rx_told_waiting;
-}
-
 static void send_ack(const struct rs_io *io)
 {
 	struct iw_rs *rs = io->rs;
@@ -185,10 +170,11 @@ void rs_rx_pump(const struct rs_io *io)
 {
 	struct iw_rs *rs = io->rs;
 
-	post_reads(io);
-	while (!rs->dead && send_rddone(io))
+	if (rs->rx_nsa)
+		post_reads(io);
+	while (rs->rx_nsa && !rs->dead && send_rddone(io))
 		;
-	if (!rs->dead && ack_due(rs))
+	if (!rs->dead && rs_ack_due(rs))
 		send_ack(io);
 	rs->rx_ack_now = rs->rx_ack_now && rs->rx_cons != rs->rx_acked;
 	if (!rs->dead)

@@ -191,6 +191,11 @@ static size_t good(const struct call *c, size_t max, bool write)
 {
 	size_t skip = c->done, sum = 0, whole = 0;
 
+	if (c->n == 1 && max <= PIECE) {
+		char *p = (char *)c->v[0].iov_base + skip;
+
+		return (write ? iw_user_fillable(p, max) : iw_user_readable(p, max)) ? max : 0;
+	}
 	for (size_t i = 0; i < c->n && sum < max; i++) {
 		size_t k = c->v[i].iov_len, n;
 		char *p = c->v[i].iov_base;
