@@ -2,6 +2,7 @@
 /* ioctl on a stream: queue lengths from its path, the interface calls from an inet socket, the rest from the carrier. */
 #include <linux/sockios.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/ioctl.h>
 
 #include "lib.h"
@@ -37,14 +38,22 @@ static int by_inet(struct iw_stream *s, unsigned long req, void *arg)
 	return (int)iw_ret(r);
 }
 
+/* The carrier, asked the same, says whether the number and the place for the answer are good. */
+static int stream_inq(struct iw_stream *s, int fd, void *arg)
+{
+	int r = iw_real.ioctl(fd, SIOCINQ, arg), n;
+	long inq = r ? 0 : iw_path(s)->inq(s, fd);
+
+	if (r || inq < 0)
+		return r ? r : iw_fail((int)-inq);
+	n = (int)inq;
+	memcpy(arg, &n, sizeof(n));
+	return 0;
+}
+
 static int stream_ioctl(struct iw_stream *s, int fd, unsigned long req, void *arg)
 {
-	long inq;
-
 	switch (req) {
-	case SIOCINQ:
-		inq = iw_path(s)->inq(s, fd);
-		return inq < 0 ? iw_fail((int)-inq) : put_int(arg, (int)inq);
 	case SIOCOUTQ:
 		return put_int(arg, iw_path(s)->outq(s, fd, false));
 	case SIOCOUTQNSD:
@@ -71,6 +80,8 @@ static int turn_ioctl(const struct iw_turn *t, int fd, unsigned long req, void *
 
 	if (req == FIOCLEX || req == FIONCLEX)
 		iw_turn_exec(t, fd, req == FIOCLEX);
+	if (t->s && req == SIOCINQ && (atomic_load(&t->s->mapped) || iw_stream_verify(fd, t->s)))
+		return stream_inq(t->s, fd, arg);
 	if (t->s && iw_stream_verify(fd, t->s))
 		return stream_ioctl(t->s, fd, req, arg);
 	if (t->c && req == SIOCATMARK)

@@ -997,8 +997,7 @@ static long mapped_inq(struct iw_stream *s, int fd)
 
 	if (!enter(&c))
 		return iw_path(s)->inq(s, fd);
-	while (fill(s))
-		;
+	take_all(s);
 	iw_map_flush(s);
 	n = (long)iw_end_unread(&s->view);
 	over = ends(s) || iw_end_gathered(&s->view);
