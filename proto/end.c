@@ -11,6 +11,7 @@
 #define FRAME_KEPT	4096u			/* of the frame buffer: for ACKs and the like, which have to go whatever waits */
 #define SQ_KEPT		32u			/* entries of the send queue, for the same */
 #define FRAME_MIN	(IW_SOFT_TX / 8)	/* with less no octets are framed */
+#define LATE_SMALL	4u			/* messages that are left where they came */
 #define FRONT		1024u			/* of an FPDU that was begun, to be moved */
 
 /* ---- a change: its owner may die at any instruction ---- */
@@ -62,6 +63,8 @@ static void *mem(const struct iw_end *e, uint32_t stag, uint64_t to, size_t len)
 
 	if (stag == p->rx_stag)
 		return within(e->rx_ring, p->rx_to, p->rx_len, to, len);
+	if (stag == p->rq_stag && e->msg)
+		return within((uint8_t *)e->msg, p->rq_to, e->msg_len, to, len);
 	if (stag == p->rq_stag)
 		return within(e->rq, p->rq_to, iw_rs_rq_len(p), to, len);
 	return stag == p->rd_stag ? within(e->rd, p->rd_to, p->rd_len, to, len) : NULL;
@@ -154,6 +157,19 @@ static void *rs_mem(void *ctx, uint32_t stag, uint64_t to, size_t len)
 	return mem(e, stag, to, len);
 }
 
+/* Few of them: many small ones are read faster in one piece. */
+static void rs_place(void *ctx, uint64_t to, const uint8_t *src, uint32_t n)
+{
+	struct iw_end *e = ctx;
+	void *ptr;
+
+	if (e->msg && lates(e) < LATE_SMALL && deferred(e, to, src, n))
+		return;
+	ptr = rs_mem(e, e->f->rs.p.rx_stag, to, n);
+	if (ptr)	/* else somebody writes into the map meanwhile */
+		memcpy(ptr, src, n);
+}
+
 static void rs_event(void *ctx, enum iw_rs_event ev)
 {
 	struct iw_end *e = ctx;
@@ -177,7 +193,7 @@ static void rs_unexpose(void *ctx, uint32_t stag)
 }
 
 static const struct iw_rs_ops rs_ops = {
-	.post_send = rs_post_send, .post_recv = rs_post_recv, .sq_free = rs_sq_free, .mem = rs_mem, .expose = rs_expose,
+	.post_send = rs_post_send, .post_recv = rs_post_recv, .sq_free = rs_sq_free, .mem = rs_mem, .place = rs_place, .expose = rs_expose,
 	.unexpose = rs_unexpose, .event = rs_event,
 };
 
@@ -208,6 +224,16 @@ static enum iw_access_err qp_place(void *ctx, uint32_t stag, uint64_t to, const 
 	return err;
 }
 
+/* Until it is completed, which comes next. */
+static bool qp_whole(void *ctx, const uint8_t *src, uint32_t n)
+{
+	struct iw_end *e = ctx;
+
+	e->msg = src;
+	e->msg_len = n;
+	return true;
+}
+
 /* Whatever is framed of the transmit ring lies with the caller: see iw_end_put(). */
 static const void *qp_payload(void *ctx, uint32_t stag, uint64_t to, uint32_t *len)
 {
@@ -236,7 +262,11 @@ static enum iw_access_err qp_invalidate(void *ctx, uint32_t stag)
 
 static void qp_complete(void *ctx, const struct iw_cqe *cqe)
 {
-	iw_rs_complete(&((struct iw_end *)ctx)->f->rs, &rs_ops, ctx, cqe);
+	struct iw_end *e = ctx;
+
+	iw_rs_complete(&e->f->rs, &rs_ops, e, cqe);
+	if (cqe->op == IW_WR_RECV)
+		e->msg = NULL;
 }
 
 static void qp_event(void *ctx, enum iw_qp_event ev)
@@ -260,7 +290,7 @@ static void qp_event(void *ctx, enum iw_qp_event ev)
 }
 
 static const struct iw_qp_ops qp_ops = {
-	.access = qp_access, .place = qp_place, .payload = qp_payload, .invalidate = qp_invalidate, .complete = qp_complete, .event = qp_event,
+	.access = qp_access, .place = qp_place, .whole = qp_whole, .payload = qp_payload, .invalidate = qp_invalidate, .complete = qp_complete, .event = qp_event,
 };
 
 int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len)

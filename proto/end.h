@@ -35,7 +35,10 @@ struct iw_end {				/* private to a process; no allocation */
 	size_t nv, skip;
 	uint64_t src_pos;
 	uint64_t data_end;	/* of the last stream octets that were framed, as qp.tx_pos counts */
-	bool defers;		/* payload of Writes stays where it was received until it is read, or the place is needed: see iw_map_late */
+	/* within iw_end_in_done(): the Send that is being completed, where it came */
+	const uint8_t *msg;
+	uint32_t msg_len;
+	bool defers;		/* payload of Writes and INLINE stays where it was received until it is read, or the place is needed: see iw_map_late */
 };
 
 /* m: len octets are mapped. 0, or -EPROTO: of another version, or too small. */

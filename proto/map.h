@@ -27,7 +27,7 @@ enum iw_map_owner { IW_MAP_AGENT = 0, IW_MAP_LIBRARY = 1, IW_MAP_BURST = 2, IW_M
 #define IW_MAP_END(word)	((word) >> 2)	/* where the octets gathered end: they begin where what is framed ends, if not behind */
 
 #define IW_MAP_LATE	192u
-/* Payload of RDMA Writes that lies where it was received still, soft.rx[off .. off + len): ring positions pos to end, in this order. By the owner. */
+/* Payload of RDMA Writes and small messages that lies where it was received still, soft.rx[off .. off + len): ring positions pos to end, in this order. By the owner. */
 struct iw_map_late {
 	uint32_t n, pad;
 	uint64_t pos, end;

@@ -49,6 +49,9 @@ struct iw_qp_ops {
 	/* Checks as access(), for IW_ACCESS_REMOTE_WRITE, and puts the n octets of src there, which stay where they are until iw_qp_rx() is called again: at
 	 * once, or before anybody looks at that memory. NULL: access() is asked. */
 	enum iw_access_err (*place)(void *ctx, uint32_t stag, uint64_t to, const uint8_t *src, uint32_t n);
+	/* The payload of a Send that came in one segment: n octets at src, which stay there as those of place() do. true: it is kept there, and the receive
+	 * buffer is left alone. NULL: it is not. */
+	bool (*whole)(void *ctx, const uint8_t *src, uint32_t n);
 	/* Payload of a Send or Write, where it is not in one piece: *len octets, at most as many as asked for, are at the place it returns.
 	 * Never fails, as nobody can revoke that memory. NULL: access() is asked. */
 	const void *(*payload)(void *ctx, uint32_t stag, uint64_t to, uint32_t *len);

@@ -187,7 +187,7 @@ static enum iw_terr place_qn0(struct seg *s)
 	if (is_imm(s->op)) {
 		if (s->mo < IW_IMM_LEN)
 			memcpy(qp->imm + s->mo, s->p, s->n < IW_IMM_LEN - s->mo ? s->n : IW_IMM_LEN - s->mo);
-	} else if (s->n) {
+	} else if (s->n && !(s->last && !s->mo && s->ops->whole && s->ops->whole(s->ctx, s->p, s->n))) {
 		if (s->ops->access(s->ctx, b->stag, b->to + s->mo, s->n, IW_ACCESS_LOCAL_WRITE, &ptr) != IW_ACC_OK)
 			return recv_lost(s);
 		memcpy(ptr, s->p, s->n);

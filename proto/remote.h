@@ -10,7 +10,7 @@
 #include "rs.h"
 
 #define IW_REMOTE_MAGIC		0x4957524du	/* "IWRM" */
-#define IW_REMOTE_VERSION	2u
+#define IW_REMOTE_VERSION	3u
 
 struct iw_remote {
 	uint32_t magic;

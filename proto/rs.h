@@ -114,6 +114,8 @@ struct iw_rs_ops {
 	unsigned int (*sq_free)(void *ctx);
 	/* A receive buffer, ring or read area of our own by local STag and TO, for copying INLINE payloads; never fails for our own ranges. */
 	void *(*mem)(void *ctx, uint32_t stag, uint64_t to, size_t len);
+	/* The n octets of a message at src, which mem() named, go to the receive ring at TO. NULL: they are copied to what mem() says. */
+	void (*place)(void *ctx, uint64_t to, const uint8_t *src, uint32_t n);
 	/* Expose [off, off + len) of the tx ring for remote read, stream scope. Returns 0 and the STag and TO to advertise. */
 	int (*expose)(void *ctx, uint64_t off, uint32_t len, uint32_t *stag, uint64_t *to);
 	/* On CANCEL or abort; a Send with Invalidate does it otherwise. A hostile peer may have invalidated it already: then nothing. */

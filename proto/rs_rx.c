@@ -217,7 +217,10 @@ static void copy_inline(const struct rs_io *io, const uint8_t *src, uint32_t n)
 		uint32_t off = (uint32_t)(pos & (p->rx_len - 1));
 		uint32_t part = (uint32_t)rs_min(n, p->rx_len - off);
 
-		memcpy(io->ops->mem(io->ctx, p->rx_stag, p->rx_to + off, part), src, part);
+		if (io->ops->place)
+			io->ops->place(io->ctx, p->rx_to + off, src, part);
+		else
+			memcpy(io->ops->mem(io->ctx, p->rx_stag, p->rx_to + off, part), src, part);
 		src += part;
 		pos += part;
 		n -= part;

@@ -8,11 +8,12 @@
 #define IW_RS_TXQ	64u	/* data messages posted and not completed, power of two */
 #define IW_RS_EXT	64u	/* extents of the receive order, power of two */
 
-struct iw_rs_stat {
-	uint64_t tx_inline, tx_data, tx_write, tx_ack, tx_credit, tx_srcavail, tx_rddone, tx_read, tx_ctl;	/* messages posted */
-	uint64_t tx_inline_octets, tx_write_octets, tx_srcavail_octets;		/* stream octets by path */
-	uint64_t rx_inline, rx_data, rx_ack, rx_credit, rx_srcavail, rx_rddone, rx_ctl;
-	uint64_t rx_inline_octets, rx_data_octets, rx_read_octets;
+struct iw_rs_stat {		/* messages posted and received, and stream octets by path; those of each small message first */
+	uint64_t tx_inline, tx_inline_octets, rx_inline, rx_inline_octets;
+	uint64_t tx_data, tx_write, tx_ack, tx_credit, tx_srcavail, tx_rddone, tx_read, tx_ctl;
+	uint64_t tx_write_octets, tx_srcavail_octets;
+	uint64_t rx_data, rx_ack, rx_credit, rx_srcavail, rx_rddone, rx_ctl;
+	uint64_t rx_data_octets, rx_read_octets;
 	uint64_t no_room, no_credit;	/* times the transmitter stopped for want of ring space, of credits */
 };
 

@@ -202,6 +202,40 @@ static void test_credits(void **state)
 	pair_free(m);
 }
 
+/* Small messages are read where they came: the receive ring's memory is for those that nobody reads in time. */
+static void test_small(void **state)
+{
+	struct pair *m = start_default();
+	struct side *a = &m->s[0], *b = &m->s[1];
+	unsigned int touched = 0;
+
+	for (unsigned int i = 0; i < 100; i++) {
+		unsigned int n = 1 + i % 4;
+
+		for (unsigned int k = 0; k < n; k++)
+			assert_true(do_write(a, 64) && do_take(a, WIRE));
+		while (do_receive(b, WIRE))
+			;
+		assert_int_equal(iw_end_unread(&b->e), 64 * n);
+		assert_int_equal(b->e.m->late.n, n);
+		while (do_read(b, 40))
+			;
+		do_pump(b);
+		while (do_take(b, WIRE))
+			do_receive(a, WIRE);
+	}
+	for (size_t i = 0; i < b->e.f->p.rx_len; i++)
+		touched += b->e.rx_ring[i] != 0;
+	assert_int_equal(touched, 0);
+	for (unsigned int k = 0; k < 20; k++)	/* too many: all are where they belong, or few are not */
+		assert_true(do_write(a, 64) && do_take(a, WIRE));
+	while (do_receive(b, WIRE))
+		;
+	assert_true(b->e.m->late.n <= 4 && iw_end_unread(&b->e) == 20 * 64);
+	settled((a->limit = a->produced, b->limit = b->produced, m));
+	pair_free(m);
+}
+
 /* FPDUs of a large write are of about the same length, and all octets of it are in one go. */
 static void test_even(void **state)
 {
@@ -238,6 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_blocked),
 		cmocka_unit_test(test_credits),
+		cmocka_unit_test(test_small),
 		cmocka_unit_test(test_even),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_abort),
