@@ -20,6 +20,7 @@
 /* The octets of one call. */
 struct iw_io {
 	bool vec;
+	bool own;		/* not vec: memory of the library, which is good */
 	struct iovec *v;	/* vec: the application's, as it gave it */
 	size_t n;		/* its elements */
 	struct iovec one;	/* not vec: of a call that has one buffer */
@@ -36,7 +37,7 @@ struct iw_io {
 /* One buffer, or a vector. What belongs to other forms is not set: a call has no time for it. */
 static inline void iw_io_buf(struct iw_io *io, const void *buf, size_t len, enum iw_io_form form)
 {
-	io->vec = false;
+	io->vec = io->own = false;
 	io->one = (struct iovec){ (void *)buf, len };
 	io->form = form;
 }

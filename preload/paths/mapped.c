@@ -32,6 +32,7 @@
 #include "preload/sleeps.h"
 #include "preload/spin.h"
 #include "preload/sys.h"
+#include "preload/tcpstate.h"
 #include "preload/user.h"
 
 #define MOST	(256u << 10)	/* framed at a time, about */
@@ -51,6 +52,7 @@ struct call {
 	size_t n, len, done;
 	uint32_t epoch;
 	bool waits, looked;	/* looked: whether it waits is known */
+	bool own;		/* the memory is the library's */
 	bool sends;		/* it sleeps until TCP takes something */
 	bool breaks;		/* a handler that comes ends its sleep */
 	bool inside;		/* it sleeps for the stream, or did: counted until it ends */
@@ -78,6 +80,7 @@ static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io 
 	c->n = io->vec ? io->n : 1;
 	c->len = iw_io_len(io) < IW_RW_MOST ? iw_io_len(io) : IW_RW_MOST;
 	c->done = 0;
+	c->own = !io->vec && io->own;
 	c->looked = c->inside = false;
 	c->watch = c->signals = -1;
 	c->sends = false;
@@ -191,6 +194,8 @@ static size_t good(const struct call *c, size_t max, bool write)
 {
 	size_t skip = c->done, sum = 0, whole = 0;
 
+	if (c->own)
+		return max;
 	if (c->n == 1 && max <= PIECE) {
 		char *p = (char *)c->v[0].iov_base + skip;
 
@@ -740,6 +745,7 @@ static ssize_t tx_file(struct iw_stream *s, const struct iw_move *v, off64_t *at
 		if (n <= 0)
 			break;
 		iw_io_buf(&io, buf, (size_t)n, IW_IO_SOCK);
+		io.own = true;
 		want = (size_t)n;
 		n = iw_path(s)->tx(s, v->out, &io, 0);
 		if (n < 0 && !done)
@@ -930,6 +936,27 @@ static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
 
 /* ---- what it holds, and its ends ---- */
 
+/*
+ * Who asks for octets alone, as before each read, is told of some: the others need not come into the map before they are wanted. An end behind them
+ * shows with T's own, which follows it.
+ */
+static bool only_in(struct iw_stream *s, short events)
+{
+	bool more = iw_end_unread(&s->view);
+	size_t most;
+	long n;
+
+	if (!events || (events & ~(POLLIN | POLLRDNORM)) || ends(s) || pending(s) || iw_end_gathered(&s->view))
+		return false;
+	if (!more) {
+		n = take(s, &most);
+		more = n > 0 && (size_t)n == most;
+		if (!iw_map_flush(s) || !iw_end_unread(&s->view) || ends(s))
+			return false;
+	}
+	return !more || !(iw_fd_bits(atomic_load(&s->mapped), POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
 static short mapped_bits(struct iw_stream *s, int fd, short events)
 {
 	struct call c = { .s = s, .fd = fd };
@@ -937,6 +964,10 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 
 	if (!enter(&c))
 		return iw_path(s)->bits(s, fd, events);
+	if (only_in(s, events)) {
+		leave(&c);
+		return events;
+	}
 	/* who asks for ends alone, and finds nothing, makes no room: those who wait for some would be told */
 	if (take_all(s) || events || iw_end_gathered(&s->view))
 		iw_map_flush(s);

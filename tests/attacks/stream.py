@@ -522,7 +522,10 @@ def r31_deaf():
     st.w.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     for _ in range(90):
         st.data(b"deaf" * 2000)
-    time.sleep(0.1)     # most of it is on its way back
+    back = select.poll()    # as much as goes into our buffer has come back
+    back.register(st.w.s, select.POLLIN)
+    st.w.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 4000)
+    back.poll(60000)
     st.w.put(v.untagged(v.SEND, 4, 1, 0, b"abcd"))
     t = time.monotonic()
     app_sees(st, "R31: a peer that reads nothing, and a bad frame of its")
