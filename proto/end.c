@@ -530,6 +530,11 @@ void iw_end_lost(struct iw_end *e, int err)
 	changed(e);
 }
 
+size_t iw_end_count(const struct iw_end *e)
+{
+	return (size_t)iw_rs_rx_unread(&e->f->rs);
+}
+
 /* Copies n octets to v at *skip, which moves on. */
 static void scatter(const struct iovec *v, size_t *skip, const uint8_t *src, size_t n)
 {
@@ -570,6 +575,11 @@ size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 }
 
 /* ---- how it stands ---- */
+
+unsigned int iw_end_state_fin(const struct iw_end *e)
+{
+	return iw_rs_rx_fin(&e->f->rs) ? IW_END_FIN : 0;
+}
 
 int iw_end_err(const struct iw_end *e)
 {

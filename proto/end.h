@@ -122,11 +122,12 @@ void iw_end_in_eof(struct iw_end *e);			/* T's FIN */
 void iw_end_lost(struct iw_end *e, int err);		/* T failed with err (positive) */
 
 /* Stream octets that can be read now. */
+size_t iw_end_count(const struct iw_end *e);		/* when there may be some */
 static inline size_t iw_end_unread(const struct iw_end *e)
 {
 	const struct iw_rs *rs = &e->f->rs;
 
-	return rs->ext_head == rs->ext_tail ? 0 : (size_t)iw_rs_rx_unread(rs);
+	return rs->ext_head == rs->ext_tail ? 0 : iw_end_count(e);
 }
 
 /*
@@ -136,11 +137,12 @@ static inline size_t iw_end_unread(const struct iw_end *e)
 size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip, size_t len, bool peek, size_t peek_off);
 
 /* IW_END_FIN, ... */
+unsigned int iw_end_state_fin(const struct iw_end *e);	/* when the peer's FIN came: IW_END_FIN or 0 */
 static inline unsigned int iw_end_state(const struct iw_end *e)
 {
 	const struct iw_rs *rs = &e->f->rs;
 
-	return (rs->rx_fin && iw_rs_rx_fin(rs) ? IW_END_FIN : 0u) | (rs->tx_fin ? IW_END_SHUT : 0u) | (rs->done ? IW_END_DONE : 0u) |
+	return (rs->rx_fin ? iw_end_state_fin(e) : 0u) | (rs->tx_fin ? IW_END_SHUT : 0u) | (rs->done ? IW_END_DONE : 0u) |
 	       (e->f->reset_err || e->f->aborted ? IW_END_DEAD : 0u);
 }
 
