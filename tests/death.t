@@ -54,9 +54,9 @@ while True:
 	client) kill -9 $client ;;
 	both) kill -9 $server $client ;;
 	esac
-	until_true 5 rig_gone $client
+	until_true 5 rig_ended $client
 	ok $? "bulk transfer, $victim killed: the client ends"
-	until_true 5 rig_gone $server
+	until_true 5 rig_ended $server
 	ok $? "bulk transfer, $victim killed: the server ends"
 	wait $server $client 2>/dev/null
 done 2>/dev/null

@@ -107,7 +107,7 @@ until_true 10 grep -q "did 2" "$RIG_DIR/long.log"
 ok $? "a stream from before goes on"
 is "$(stream_count 1 "r['pid'] == $long and r['transport'] == 'iwarp'")" 1 "over iWARP"
 exec 8>&-
-until_true 10 rig_gone $long
+until_true 10 rig_ended $long
 policy 1 add in
 
 # ---- exceptions for a port, and what the other end of it sees ----

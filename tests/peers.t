@@ -127,7 +127,7 @@ daemon_stop 1
 until_true 20 ended
 is "$(since | grep -c "session to $a ended: its daemon was stopped")" 1 "the end of the session tells that the other daemon was stopped" || diag "$(since)"
 is "$(since | grep -c reset)" 0 "nothing was reset" || diag "$(since)"
-until_true 20 rig_gone $other
+until_true 20 rig_ended $other
 is "$(tail -n 2 "$RIG_DIR/other.log" | tr '\n' ' ')" "GOODBYE EOF " "what it says, and then the end"
 
 # A newer daemon has reasons that this one does not know: its session stays, and what is shown is the number.

@@ -127,7 +127,7 @@ daemons_up() {
 	local h r=0
 	[ -z "${RIG_NO_DAEMON-}" ] || return 0
 	for h in 1 2; do
-		rig_gone "$(daemon_pid $h)" || continue
+		rig_ended "$(daemon_pid $h)" || continue
 		wait "$(daemon_pid $h)" 2>/dev/null
 		diag "iwarpd of host $h is gone (status $?)"
 		tail -n 5 "$RIG_DIR/iwarpd.$h.log" | sed 's/^/# /'
@@ -144,7 +144,7 @@ restart_daemons() {
 	[ -z "${RIG_NO_DAEMON-}" ] || return 0
 	for h in 1 2; do
 		[ -n "$(daemon_pid $h)" ] || continue
-		if rig_gone "$(daemon_pid $h)"; then
+		if rig_ended "$(daemon_pid $h)"; then
 			wait "$(daemon_pid $h)" 2>/dev/null
 			unset "RIG_DAEMON[$h]"
 		else

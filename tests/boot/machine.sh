@@ -49,7 +49,7 @@ machine_start() { # HOST ROOT
 }
 
 machine_booted() { # HOST
-	if rig_gone "${MACHINE[$1]}"; then return 0; fi
+	if rig_ended "${MACHINE[$1]}"; then return 0; fi
 	MACHINE_INIT[$1]=$(pgrep -P "${MACHINE[$1]}" -x systemd) || return 1
 	case $(in_machine "$1" systemctl is-system-running) in running | degraded) ;; *) return 1 ;; esac
 }
@@ -65,7 +65,7 @@ machines_up() { # N
 		machine_start "$h" "$root" || { echo "Bail out! no control group"; exit 1; }
 	done
 	for h in $(seq "$1"); do
-		until_true 60 machine_booted "$h" && ! rig_gone "${MACHINE[h]}"
+		until_true 60 machine_booted "$h" && rig_ours "${MACHINE[h]}"
 		ok $? "machine $h boots" || { tail -n 20 "$RIG_DIR/m$h.log" | sed 's/^/# /'; exit 1; }
 	done
 }
@@ -81,8 +81,8 @@ in_machine() {
 machines_down() {
 	local h g
 	for h in "${!MACHINE[@]}"; do
-		[ -z "${MACHINE_INIT[h]-}" ] || kill -9 "${MACHINE_INIT[h]}" 2>/dev/null
-		until_true 5 rig_gone "${MACHINE[h]}" || kill -9 "${MACHINE[h]}"
+		! machine_lives "$h" || kill -9 "${MACHINE_INIT[h]}" 2>/dev/null
+		until_true 5 rig_ended "${MACHINE[h]}" || kill -9 "${MACHINE[h]}"
 		wait "${MACHINE[h]}" 2>/dev/null
 	done
 	MACHINE=() MACHINE_INIT=()
@@ -90,6 +90,9 @@ machines_down() {
 		until_true 5 machine_group_gone "$g" || diag "left: $g"
 	done
 	MACHINE_GROUPS=()
+}
+machine_lives() { # HOST: its first process is still what systemd-nspawn started
+	rig_ours "${MACHINE[$1]}" && [ -n "${MACHINE_INIT[$1]-}" ] && pgrep -P "${MACHINE[$1]}" | grep -qx "${MACHINE_INIT[$1]}"
 }
 machine_group_gone() {
 	[ ! -d "$1" ] || find "$1" -depth -type d -exec rmdir {} + 2>/dev/null

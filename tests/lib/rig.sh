@@ -156,18 +156,30 @@ tell_end() {
 	local fd=${RIG_TOLD[$1]}
 	exec {fd}>&-
 	unset "RIG_TOLD[$1]"
-	until_true 60 rig_gone "$2" || { diag "$1 does not end: $(tail -n 3 "$RIG_DIR/$1.log")"; kill -9 "$2"; }
+	until_true 60 rig_ended "$2" || { diag "$1 does not end: $(tail -n 3 "$RIG_DIR/$1.log")"; kill -9 "$2"; }
 	wait "$2"
 }
-# host_end PID...: end programs started by host_bg, and wait for them
+# host_end PID...: end programs started by host_bg, those of them that have not ended, and wait for them
 host_end() {
 	local p
 	for p; do
-		kill "$p" 2>/dev/null
-		until_true 5 rig_gone "$p" || kill -9 "$p" 2>/dev/null
+		if rig_ours "$p"; then
+			kill "$p" 2>/dev/null
+			until_true 5 rig_ended "$p" || kill -9 "$p" 2>/dev/null
+		fi
 		wait "$p" 2>/dev/null
 	done
 }
+# rig_ours PID: of a program that this script started and that runs. Once one has ended its number is somebody else's before long:
+# what was not asked for just now is not to be killed.
+rig_ours() {
+	local s
+	{ s=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
+	case ${s##*) } in [ZX]*) return 1 ;; [A-Za-z]" $$ "* | [A-Za-z]" $BASHPID "*) return 0 ;; esac
+	return 1
+}
+rig_ended() { ! rig_ours "$1"; }
+# rig_gone PID: the same of anybody's program, from one moment to the next
 rig_gone() { [ ! -d "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 # host_port HOST PORT: wait until somebody listens there
 host_port() {
@@ -205,8 +217,8 @@ daemon_stop() {
 	local p=${RIG_DAEMON[$1]-} s
 	[ -n "$p" ] || return 0
 	unset "RIG_DAEMON[$1]"
-	kill "$p" 2>/dev/null
-	until_true 10 rig_gone "$p" || { diag "iwarpd of host $1 does not end on SIGTERM"; kill -9 "$p"; }
+	! rig_ours "$p" || kill "$p" 2>/dev/null
+	until_true 10 rig_ended "$p" || { diag "iwarpd of host $1 does not end on SIGTERM"; kill -9 "$p"; }
 	wait "$p"
 	s=$?
 	[ $s = 0 ] || diag "iwarpd of host $1 ended with status $s"
@@ -215,7 +227,7 @@ daemon_stop() {
 daemon_kill9() {
 	local p=${RIG_DAEMON[$1]-}
 	unset "RIG_DAEMON[$1]"
-	kill -9 "$p"
+	! rig_ours "$p" || kill -9 "$p"
 	wait "$p" 2>/dev/null
 	return 0
 }
@@ -247,8 +259,8 @@ s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 s.bind(("eth0", 0))
 s.send(b"\xff" * 6 + bytes(6) + b"\x88\xb5" + sys.argv[1].encode().ljust(46))' "$mark"
 	until_true 30 grep -qa "$mark" "$RIG_CAPTURE_FILE" || diag "dumpcap does not get to the end"
-	kill -INT "$RIG_CAPTURE" 2>/dev/null
-	until_true 30 rig_gone "$RIG_CAPTURE" || kill -9 "$RIG_CAPTURE"
+	! rig_ours "$RIG_CAPTURE" || kill -INT "$RIG_CAPTURE" 2>/dev/null
+	until_true 30 rig_ended "$RIG_CAPTURE" || kill -9 "$RIG_CAPTURE"
 	wait "$RIG_CAPTURE" 2>/dev/null
 }
 # Dropped nothing, by the kernel's own count, and has every octet of every TCP connection up to the last that was acknowledged.
@@ -316,7 +328,7 @@ rig_down() {
 	RIG_PIDS=()
 	for h in "${!RIG_DAEMON[@]}"; do
 		p=${RIG_DAEMON[h]}
-		if rig_gone "$p"; then
+		if rig_ended "$p"; then
 			bad+="iwarpd of host $h died by itself; "
 			unset "RIG_DAEMON[$h]"
 		else
@@ -359,7 +371,7 @@ rig_trap() {
 	trap '' PIPE	# who read what is said may be gone
 	rig_logs
 	for p in "${RIG_PIDS[@]}" "${RIG_DAEMON[@]}"; do
-		kill -9 "$p" 2>/dev/null
+		! rig_ours "$p" || kill -9 "$p" 2>/dev/null
 		wait "$p" 2>/dev/null
 	done
 	for p in $(seq $RIG_HOSTS); do

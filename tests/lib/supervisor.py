@@ -27,6 +27,7 @@ def start():
     if pid:
         return pid
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     fds = [fcntl.fcntl(fd, fcntl.F_DUPFD, 3 + len(store)) for _, fd in store]	# out of the way of where they go
     for i, fd in enumerate(fds):
         os.dup2(fd, 3 + i)
@@ -64,14 +65,17 @@ def ended(sig, frame):
     os._exit(0)
 
 
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 pid = start()
 signal.signal(signal.SIGTERM, ended)
 while True:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     pidfd = os.pidfd_open(pid)
     while pidfd not in select.select([notify, pidfd], [], [])[0]:
         one()
     while one():	# what it said before it ended
         pass
     os.close(pidfd)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])	# until the number is that of the next one
     os.waitpid(pid, 0)
     pid = start()
