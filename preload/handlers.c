@@ -7,6 +7,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "fault.h"
 #include "handlers.h"
 #include "init.h"
 #include "lib.h"
@@ -81,6 +82,13 @@ static bool reset(int n, sighandler_t *h)
 	return true;
 }
 
+static void run(int n, sighandler_t h, siginfo_t *info, void *context)
+{
+	iw_faults_changed();
+	(struct sigaction){ .sa_handler = h }.sa_sigaction(n, info, context);
+	iw_faults_return(context);
+}
+
 static void come(int n, siginfo_t *info, void *context)
 {
 	sighandler_t h = atomic_load(&set[n].handler);
@@ -88,7 +96,7 @@ static void come(int n, siginfo_t *info, void *context)
 	if (iw_handlers_step.n || !is_handler(h) || (atomic_load(&set[n].flags) & SA_RESETHAND && !reset(n, &h)))
 		later(n, info, context);
 	else
-		(struct sigaction){ .sa_handler = h }.sa_sigaction(n, info, context);
+		run(n, h, info, context);
 }
 
 static bool is_come(sighandler_t h)
@@ -130,12 +138,16 @@ static bool ask(int n, struct kernel_action *k)
 void iw_handlers_look(void)
 {
 	struct kernel_action k;
+	uint64_t sigs;
 
 	for (int n = 1; n < NSIG && !atomic_load(&iw_handlers_unseen); n++)
 		if (put_off(n) && ask(n, &k) && is_handler(k.handler) && !is_come(k.handler)) {
 			atomic_store(&iw_handlers, 1);
 			atomic_store(&iw_handlers_unseen, 1);
 		}
+	sigs = iw_lock(&lock);
+	iw_faults_stand();
+	iw_unlock(&lock, sigs);
 }
 
 /* ---- setting one ---- */
@@ -157,6 +169,8 @@ static void know(int n, bool handler, bool restart)
 /* What the program had set. */
 static void theirs(int n, struct sigaction *old, sighandler_t handler, int flags)
 {
+	if (iw_fault_is(n))
+		iw_fault_theirs(n, old);
 	if (old->sa_sigaction != come)
 		return;
 	old->sa_handler = handler;
@@ -200,7 +214,7 @@ int sigaction(int n, const struct sigaction *a, struct sigaction *old)
 	if (is_handler(new.sa_handler))
 		atomic_store(&iw_handlers, 1);
 	sigs = iw_lock(&lock);
-	r = change(n, &new, &was);
+	r = iw_fault_is(n) ? iw_fault_change(n, &new, &was) : change(n, &new, &was);
 	if (!r)
 		know(n, is_handler(new.sa_handler), new.sa_flags & SA_RESTART);
 	iw_unlock(&lock, sigs);
@@ -259,14 +273,19 @@ sighandler_t sigset(int n, sighandler_t h)
 
 	iw_init();
 	if (h == SIG_HOLD) {
-		old = iw_real.sigset(n, h);
-		return is_come(old) ? atomic_load(&set[n].handler) : old;
+		struct sigaction a = { .sa_flags = 0 };
+
+		a.sa_handler = iw_real.sigset(n, h);
+		iw_faults_changed();
+		theirs(n, &a, atomic_load(&set[n].handler), 0);
+		return a.sa_handler;
 	}
 	old = simple(n, h, 0, false);
 	if (old == SIG_ERR)
 		return old;
 	bit = IW_SIG_BIT(n);
 	IW_SYS(rt_sigprocmask, SIG_UNBLOCK, &bit, &was, 8);
+	iw_faults_changed();
 	return was & bit ? SIG_HOLD : old;
 }
 

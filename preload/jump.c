@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* longjmp() out of a handler leaves the calls that the handler interrupted. Whether it really does nobody can say here. */
+#include "fault.h"
 #include "handlers.h"
 #include "init.h"
 #include "lib.h"
@@ -15,6 +16,7 @@
 			iw_sleeps_left(); \
 		if (iw_unlikely(iw_handlers_step.n))	/* out of a fault's */ \
 			iw_handlers_left(); \
+		iw_faults_changed(); \
 		iw_init(); \
 		iw_real.name(env, v); \
 	}

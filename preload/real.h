@@ -18,6 +18,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <ucontext.h>
 
 /* X(return type, name, (parameters), (arguments), fallback): the fallback is an expression giving a raw result (-errno). */
 #define IW_REALS(X) \
@@ -85,6 +86,14 @@ X(int, fexecve, (int fd, char *const a[], char *const e[]), (fd, a, e), IW_SYS(e
 X(int, fclose, (FILE *f), (f), -EIO) \
 X(int, sigaction, (int n, const struct sigaction *a, struct sigaction *o), (n, a, o), -ENOSYS) \
 X(int, siginterrupt, (int n, int f), (n, f), -ENOSYS) \
+X(int, sigprocmask, (int h, const sigset_t *s, sigset_t *o), (h, s, o), IW_SYS(rt_sigprocmask, h, s, o, 8)) \
+X(int, pthread_sigmask, (int h, const sigset_t *s, sigset_t *o), (h, s, o), -IW_SYS(rt_sigprocmask, h, s, o, 8)) \
+X(int, sigblock, (int m), (m), -ENOSYS) \
+X(int, sigsetmask, (int m), (m), -ENOSYS) \
+X(int, sighold, (int n), (n), -ENOSYS) \
+X(int, sigrelse, (int n), (n), -ENOSYS) \
+X(int, setcontext, (const ucontext_t *to), (to), -ENOSYS) \
+X(int, swapcontext, (ucontext_t *from, const ucontext_t *to), (from, to), -ENOSYS) \
 X(sighandler_t, signal, (int n, sighandler_t h), (n, h), -ENOSYS) \
 X(sighandler_t, __sysv_signal, (int n, sighandler_t h), (n, h), -ENOSYS) \
 X(sighandler_t, sigset, (int n, sighandler_t h), (n, h), -ENOSYS)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Looks at memory of the application without touching it: the kernel is asked by calls that do nothing else, of those that the library
- * cannot do without, so that a sandbox which lets it run lets them pass too.
+ * Looks at memory of the application: it is touched where a fault can come to no harm. Elsewhere the kernel is asked by calls that do nothing else,
+ * of those that the library cannot do without, so that a sandbox which lets it run lets them pass too.
  */
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdint.h>
 
+#include "fault.h"
 #include "sys.h"
 #include "user.h"
 
@@ -43,8 +44,16 @@ static bool page_writes(uintptr_t a)
 	return IW_SYS(futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, a & ~(uintptr_t)3, FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_LT, 0)) >= 0;
 }
 
+static bool touched(uintptr_t a, uintptr_t end, int (*touch)(uintptr_t a))
+{
+	for (; a < end; a = (a | (PAGE - 1)) + 1)
+		if (iw_unlikely(touch(a)))
+			return false;
+	return true;
+}
+
 /* Of eight octets over an edge one call sees two pages. They lie within the n. */
-static bool all_pages(uintptr_t a, size_t n, bool (*one)(uintptr_t a), bool (*eight)(uintptr_t a))
+static bool all_pages(uintptr_t a, size_t n, int (*touch)(uintptr_t a), bool (*one)(uintptr_t a), bool (*eight)(uintptr_t a))
 {
 	uintptr_t end = a + n, edge;
 
@@ -52,6 +61,8 @@ static bool all_pages(uintptr_t a, size_t n, bool (*one)(uintptr_t a), bool (*ei
 		return true;
 	if (a < PAGE || end < a || (intptr_t)end < 0)
 		return false;
+	if (iw_likely(iw_faults_come()))
+		return touched(a, end, touch);
 	for (; a < end; a = edge) {
 		edge = (a | (PAGE - 1)) + 1;
 		if (of_stack(a))
@@ -69,17 +80,17 @@ static bool all_pages(uintptr_t a, size_t n, bool (*one)(uintptr_t a), bool (*ei
 
 bool iw_user_readable(const void *user, size_t n)
 {
-	return all_pages((uintptr_t)user, n, page_reads, eight_read);
+	return all_pages((uintptr_t)user, n, iw_touch_read, page_reads, eight_read);
 }
 
 bool iw_user_writable(void *user, size_t n)
 {
-	return all_pages((uintptr_t)user, n, page_writes, NULL);
+	return all_pages((uintptr_t)user, n, iw_touch_write, page_writes, NULL);
 }
 
 bool iw_user_fillable(void *user, size_t n)
 {
-	return all_pages((uintptr_t)user, n, page_writes, eight_overwrite);
+	return all_pages((uintptr_t)user, n, iw_touch_write, page_writes, eight_overwrite);
 }
 
 int iw_msg_in(struct msghdr *m, const struct msghdr *user, bool sending)

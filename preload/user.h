@@ -15,7 +15,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Can all n octets be read, or written? One short system call per page, to read per two, unless it is the page of the caller's stack. */
+/*
+ * Can all n octets be read, or written? By touching each page; where faults may not come (fault.h) by one short system call per page, to read per
+ * two, unless it is the page of the caller's stack.
+ */
 bool iw_user_readable(const void *user, size_t n);
 bool iw_user_writable(void *user, size_t n);
 /* The same of memory whose octets do not matter, since all of them are about to be overwritten: as reading. */

@@ -339,13 +339,16 @@ static long closed(FILE *f)
 	X(dprintf, "string", 1, dprintf(fd, "%s", (char *)P)) X(vdprintf, "string", 1, by_list(fd, P)) \
 	X(__dprintf_chk, "string", 1, __dprintf_chk(fd, 1, "%s", (char *)P)) X(__vdprintf_chk, "string", 1, by_list_chk(fd, P)) \
 	X(sigaction, "act", 152, sigaction(SIGUSR2, P, NULL)) X(sigaction, "old", 152, sigaction(SIGUSR2, NULL, P)) \
-	X(__sigaction, "act", 152, AS(__sigaction, sigaction)(SIGUSR2, P, NULL))
+	X(__sigaction, "act", 152, AS(__sigaction, sigaction)(SIGUSR2, P, NULL)) \
+	X(sigprocmask, "set", 128, sigprocmask(SIG_UNBLOCK, P, NULL)) X(sigprocmask, "old", 128, sigprocmask(SIG_BLOCK, NULL, P)) \
+	X(pthread_sigmask, "set", 128, pthread_sigmask(SIG_UNBLOCK, P, NULL)) X(pthread_sigmask, "old", 128, pthread_sigmask(SIG_BLOCK, NULL, P))
 
 static const char *const none[] = { "_Exit", "_Fork", "__close", "__dup2", "__socket", "__sysv_signal", "__vfork", "_exit", "bsd_signal", "clone", "close", "close_range", "closefrom",
-	"dup", "dup2", "dup3", "epoll_create", "epoll_create1", "fork", "shutdown", "siginterrupt", "signal", "sigset", "sockatmark", "socket", "ssignal",
+	"dup", "dup2", "dup3", "epoll_create", "epoll_create1", "fork", "shutdown", "sigblock", "sighold", "siginterrupt", "signal", "sigrelse", "sigset",
+	"sigsetmask", "sockatmark", "socket", "ssignal",
 	"sysv_signal", "unshare", "vfork",
 	/* what libc put there, which it takes without a look */
-	"__longjmp_chk", "_longjmp", "longjmp", "siglongjmp" };
+	"__longjmp_chk", "_longjmp", "longjmp", "setcontext", "siglongjmp", "swapcontext" };
 
 static const struct { const char *name, *which; size_t size; } cases[] = {
 #define X(name, which, size, expr) { #name, which, size },

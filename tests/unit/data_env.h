@@ -111,6 +111,7 @@ int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t);
 int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *m);
 
 #include "preload/user.c"
+#include "no_faults.h"
 #include "preload/paths/carrier.c"
 #include "preload/data_rx.c"
 #include "preload/tcpstate.c"

@@ -17,6 +17,7 @@
 
 #include "end_util.h"
 #include "preload/user.c"
+#include "no_faults.h"
 #include "preload/lock.c"
 #include "preload/paths/mapped.c"
 #include "preload/sleeps.c"

@@ -59,6 +59,7 @@ int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t);
 int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *m);
 
 #include "preload/user.c"
+#include "no_faults.h"
 #include "preload/lock.c"
 #define count tab_count
 #include "preload/fdtab.c"
