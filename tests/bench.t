@@ -84,6 +84,6 @@ is "$? $(grep -c ' \.\. ' <<<"$out")" "0 42" "bench/pause: ratios with quartiles
 is "$(grep -c ' 3 of 3 connections\| 2 of 2 upgraded' <<<"$out")" 4 "bench/pause: of connections that were upgraded" || diag "$out"
 is "$(grep -c 'failed\|NOT OK' <<<"$out")" 0 "bench/pause: all of it" || diag "$out"
 out=$(bench/idle "$build" 200 6 2>&1)
-is "$? $(grep -c '^200 connections, 6 s: no tick$' <<<"$out")" "0 1" "bench/idle: 200 mapped connections take no processor time" || diag "$out"
+is "$? $(grep -c '^200 connections, 6 s: idle$' <<<"$out")" "0 1" "bench/idle: 200 mapped connections take no processor time" || diag "$out"
 at_most "$(sed -n 's/^KiB of each end: .* \([0-9]*\)\.[0-9] shared$/\1/p' <<<"$out")" 40 "bench/idle: KiB of each end in memory that daemon and program share" || diag "$out"
 done_testing
