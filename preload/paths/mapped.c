@@ -572,10 +572,10 @@ static bool takes_all(struct call *c, size_t n)
 	uint32_t mem[SK_MEMINFO_VARS] = { 0 };
 	socklen_t len = sizeof(mem);
 
-	if (waits(c))
+	if (c->looked && c->waits)
 		return true;
 	IW_SYS(getsockopt, atomic_load(&c->s->mapped), SOL_SOCKET, SO_MEMINFO, mem, &len);
-	return mem[SK_MEMINFO_WMEM_QUEUED] + n + n / 4 + LAST <= mem[SK_MEMINFO_SNDBUF];
+	return mem[SK_MEMINFO_WMEM_QUEUED] + n + n / 4 + LAST <= mem[SK_MEMINFO_SNDBUF] || waits(c);
 }
 
 /* As much as goes now. 0, EFAULT. */
@@ -872,12 +872,12 @@ static bool rx_enough(const struct call *c)
 	return c->flags & MSG_WAITALL ? c->done == c->len : c->done;
 }
 
-/* There is nothing, and it sleeps in recv(T) if there is nothing there: one call of both. */
+/* There is nothing, and it sleeps in recv(T) if there is nothing there: one call of both. Not for who reads much, and seldom finds nothing. */
 static bool at_once(struct call *c)
 {
 	struct iw_stream *s = c->s;
 
-	return c->len && iw_handlers_alone() && !iw_end_unread(&s->view) && !(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_orphan_eof(s) && !pending(s) &&
+	return c->len && c->len < LARGE && iw_handlers_alone() && !iw_end_unread(&s->view) && !(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_orphan_eof(s) && !pending(s) &&
 	       waits(c) && !raw_octets(c);
 }
 
