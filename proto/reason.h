@@ -92,7 +92,7 @@ X(36, DOWNGRADED, "downgraded", \
   "Somebody asked for plain TCP by 'iwctl downgrade'.", \
   "Undo it by 'iwctl upgrade'.") \
 X(37, MATCHED, "matched", \
-  "The programs at both ends have proposed this connection; each end is switched at one of its program's next calls on it.", \
+  "The programs at both ends have proposed this connection; each end is switched at one of its program's next calls on it, when the daemon has come to it.", \
   "Nothing to do; if it lasts, see 'iwctl why' on the other host.")
 
 enum iw_reason {

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "place.h"
 #include "switch.h"
 
 struct mapping {
@@ -30,6 +31,7 @@ void mapping_forget(struct proposal *p)
 void mapping_taken(struct proposal *p)
 {
 	mapping_forget(p);
+	place_leave(p);
 	stream_mapped(p->st);
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/net/peers.h"
 #include "daemon/session/session.h"
 #include "book.h"
+#include "place.h"
 #include "switch.h"
 
 /* An end that is relayed and alone goes back after so long in use, or so many octets; while nothing is sent it costs nothing. */
@@ -76,6 +77,16 @@ static void waits(struct proposal *p, enum iw_reason reason)
 		p->reason = reason;
 }
 
+/* The other end is relayed already, and alone. */
+static bool other_first(const struct proposal *p)
+{
+	struct proposal *o = p->local ? other_next(p, NULL) : NULL;
+
+	while (o && o->state != PROPOSAL_SWITCHED)
+		o = other_next(p, o);
+	return o || p->there == THERE_SWITCHED;
+}
+
 static void go(struct proposal *p)
 {
 	if (p->state != PROPOSAL_OPEN || p->never)
@@ -84,17 +95,36 @@ static void go(struct proposal *p)
 		timer_start(&p->timer, (unsigned int)(p->not_before - engine_now_ms()), its_time);
 		return;
 	}
-	p->state = PROPOSAL_MATCHED;
 	waits(p, waits_for(p));
+	if (!place_take(p, other_first(p)))
+		return;
+	p->state = PROPOSAL_MATCHED;
 	agent_go(p, true);
+}
+
+void match_turn(struct proposal *p)
+{
+	go(p);
+}
+
+bool match_may_switch(struct proposal *p)
+{
+	if (place_take(p, other_first(p)))
+		return true;
+	p->state = PROPOSAL_OPEN;
+	agent_go(p, false);
+	return false;
 }
 
 /* It binds nobody: who switches nevertheless is told that it is not the time. */
 static void stop(struct proposal *p)
 {
+	if (p->state == PROPOSAL_OPEN)
+		place_leave(p);
 	if (p->state != PROPOSAL_MATCHED || p->st || conf.go_at_once)
 		return;
 	p->state = PROPOSAL_OPEN;
+	place_leave(p);
 	agent_go(p, false);
 }
 
@@ -383,6 +413,7 @@ void match_never(struct proposal *p, enum iw_reason reason)
 	if (p->st)
 		return;
 	stop(p);
+	place_leave(p);
 	timer_stop(&p->timer);
 	p->never = true;
 	p->reason = reason;
@@ -417,6 +448,7 @@ static void open_later(struct proposal *p, unsigned int first, unsigned int befo
 	unsigned int ms = first << (before < DOUBLINGS ? before : DOUBLINGS);
 
 	p->state = PROPOSAL_OPEN;
+	place_leave(p);
 	agent_go(p, false);
 	p->not_before = engine_now_ms() + ms;
 	timer_start(&p->timer, ms, its_time);
@@ -473,6 +505,8 @@ void match_done(struct proposal *p)
 		switch_totals.joined++;
 	else
 		switch_totals.upgraded++;
+	if (p->local || conf.map == CONF_MAP_NO)
+		place_leave(p);		/* else when it is mapped, too */
 	p->state = PROPOSAL_DONE;
 	reason_add(IW_REASON_ACCELERATED, p->is_client);
 }
@@ -583,6 +617,7 @@ void match_held(struct proposal *p, uint64_t nonce, bool yes, uint64_t pos, uint
 
 void match_forget(struct proposal *p)
 {
+	place_leave(p);
 	timer_stop(&p->timer);
 	drop(&p->ask);
 	drop(&p->hold);

@@ -20,6 +20,10 @@ void match_back(struct proposal *p, enum iw_reason reason);
 void match_not_yet(struct proposal *p, enum iw_reason reason);
 /* The program says that it cannot be switched as it is. */
 void match_hindered(struct proposal *p, enum iw_reason reason);
+/* It has a place now (place.h). */
+void match_turn(struct proposal *p);
+/* MATCHED: its program would switch it. False: it has to wait for a place, and is told GO again then. */
+bool match_may_switch(struct proposal *p);
 /* It is joined with the other end, or the wire is upgraded. */
 void match_done(struct proposal *p);
 /* The program's user wants it, now: waiting times and downgrades are forgotten. -EALREADY it is; -EOPNOTSUPP it cannot be: reason. */

@@ -17,6 +17,9 @@ enum proposal_state {
 /* What is known of the other end, on another host. */
 enum proposal_there { THERE_NOTHING, THERE_PROPOSED, THERE_SWITCHED };
 
+/* See place.h. */
+enum proposal_placed { PLACE_NONE, PLACE_WAITS, PLACE_HELD };
+
 struct proposal {
 	struct list tuple, id, mine, peer, numbers;	/* by connection; by client and conn_id; of its client; by the other host; by number */
 	uint64_t number;		/* for people */
@@ -47,6 +50,11 @@ struct proposal {
 	bool said;			/* the other daemon has asked since: a no may be older than that */
 	struct question *ask, *hold;	/* PROPOSE, HOLD */
 	struct sess_question *their_hold;
+
+	/* place.c */
+	struct list place;		/* among those that have one, or of its user's that wait */
+	enum proposal_placed placed;
+	uint64_t place_until;
 
 	/* switch.c */
 	struct stream *st;

@@ -243,6 +243,8 @@ static enum iw_reason try(struct cm_req *r, struct proposal *p, int tcp, uint32_
 		return p ? p->reason : IW_REASON_TUPLE_UNKNOWN;
 	if (p->state != PROPOSAL_MATCHED || p->st || p->joining)
 		return p->state == PROPOSAL_OPEN && p->reason ? p->reason : IW_REASON_BUSY;
+	if (!match_may_switch(p))
+		return IW_REASON_MATCHED;
 	reason = socket_check(p, tcp);
 	no->never = reason;
 	if (reason)

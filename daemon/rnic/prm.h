@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/base/engine.h"
+#include "daemon/base/list.h"
 
 #define PRM_DAEMON	0xffffffffu	/* the "user" of the daemon's own sessions: no quota, but a turn like any other */
 
@@ -30,6 +31,7 @@ struct prm_user {
 	unsigned int programs;		/* control connections */
 	unsigned int passed;		/* sockets of requests under way */
 	struct work_class turn;		/* work of its streams: users share the engine, not streams */
+	struct list waiting, turns;	/* its connections that wait to be upgraded; the users that have such */
 	struct prm_user *next;		/* of those whose ids hash alike */
 };
 
