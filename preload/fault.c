@@ -86,10 +86,11 @@ enum iw_faults_way iw_faults_ask(void)
 	return way(mask);
 }
 
-void iw_faults_return(const void *context)
+void iw_faults_handler(sighandler_t h, int n, siginfo_t *info, void *context)
 {
-	if (iw_faults_way != IW_FAULTS_COME || mask_of(context) & IW_FAULTS)
-		iw_faults_way = atomic_load_explicit(&iw_handlers_unseen, memory_order_relaxed) ? IW_FAULTS_ASK : way(mask_of(context));
+	iw_faults_changed();
+	(struct sigaction){ .sa_handler = h }.sa_sigaction(n, info, context);
+	iw_faults_way = atomic_load_explicit(&iw_handlers_unseen, memory_order_relaxed) ? IW_FAULTS_ASK : way(mask_of(context));
 }
 
 /* ---- the handler ---- */
@@ -130,9 +131,7 @@ static void fault(int n, siginfo_t *info, void *context)
 		end_by(n, info);
 		return;
 	}
-	iw_faults_changed();
-	(struct sigaction){ .sa_handler = h }.sa_sigaction(n, info, context);
-	iw_faults_return(context);
+	iw_faults_handler(h, n, info, context);
 }
 
 static bool is_fault(const struct sigaction *a)

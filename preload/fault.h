@@ -42,8 +42,8 @@ static inline void iw_faults_changed(void)
 	iw_faults_way = IW_FAULTS_ASK;
 }
 
-/* A handler of the program's has come to its end; it goes on with this context's mask. */
-void iw_faults_return(const void *context);
+/* Calls a handler of the program's, which has a mask of its own; the thread goes on with that of the context. */
+void iw_faults_handler(sighandler_t h, int n, siginfo_t *info, void *context);
 
 /* 0; else a fault. Of the octet there; it is or-ed with nothing. Only where iw_faults_come(). */
 int iw_touch_read(uintptr_t a);

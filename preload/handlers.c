@@ -82,13 +82,6 @@ static bool reset(int n, sighandler_t *h)
 	return true;
 }
 
-static void run(int n, sighandler_t h, siginfo_t *info, void *context)
-{
-	iw_faults_changed();
-	(struct sigaction){ .sa_handler = h }.sa_sigaction(n, info, context);
-	iw_faults_return(context);
-}
-
 static void come(int n, siginfo_t *info, void *context)
 {
 	sighandler_t h = atomic_load(&set[n].handler);
@@ -96,7 +89,7 @@ static void come(int n, siginfo_t *info, void *context)
 	if (iw_handlers_step.n || !is_handler(h) || (atomic_load(&set[n].flags) & SA_RESETHAND && !reset(n, &h)))
 		later(n, info, context);
 	else
-		run(n, h, info, context);
+		iw_faults_handler(h, n, info, context);
 }
 
 static bool is_come(sighandler_t h)

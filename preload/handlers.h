@@ -21,7 +21,7 @@ static inline bool iw_handlers_alone(void)
 	return __libc_single_threaded && !atomic_load_explicit(&iw_handlers, memory_order_relaxed);
 }
 
-/* Are there any that were not seen? Some system calls: when the first step of something is near. */
+/* Are there any that were not seen? And that of faults stands (fault.h) from now on. Some system calls: when the first step of something is near. */
 void iw_handlers_look(void);
 
 /* Of a thread. */

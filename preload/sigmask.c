@@ -8,52 +8,26 @@
 #include "lib.h"
 #include "real.h"
 
-IW_EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old);
-IW_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
-IW_EXPORT int sigblock(int mask);
-IW_EXPORT int sigsetmask(int mask);
-IW_EXPORT int sighold(int n);
-IW_EXPORT int sigrelse(int n);
+#define NOTED(name, params, args) \
+	IW_EXPORT int name params; \
+	int name params \
+	{ \
+		int r; \
+		iw_init(); \
+		r = iw_real.name args; \
+		iw_faults_changed(); \
+		return r; \
+	}
+
+NOTED(sigprocmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+NOTED(pthread_sigmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+NOTED(sigblock, (int mask), (mask))
+NOTED(sigsetmask, (int mask), (mask))
+NOTED(sighold, (int n), (n))
+NOTED(sigrelse, (int n), (n))
+
 IW_EXPORT int setcontext(const ucontext_t *to);
 IW_EXPORT int swapcontext(ucontext_t *from, const ucontext_t *to);
-
-#define NOTED(call) ({ int r_ = (call); iw_faults_changed(); r_; })
-
-int sigprocmask(int how, const sigset_t *set, sigset_t *old)
-{
-	iw_init();
-	return NOTED(iw_real.sigprocmask(how, set, old));
-}
-
-int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
-{
-	iw_init();
-	return NOTED(iw_real.pthread_sigmask(how, set, old));
-}
-
-int sigblock(int mask)
-{
-	iw_init();
-	return NOTED(iw_real.sigblock(mask));
-}
-
-int sigsetmask(int mask)
-{
-	iw_init();
-	return NOTED(iw_real.sigsetmask(mask));
-}
-
-int sighold(int n)
-{
-	iw_init();
-	return NOTED(iw_real.sighold(n));
-}
-
-int sigrelse(int n)
-{
-	iw_init();
-	return NOTED(iw_real.sigrelse(n));
-}
 
 /* Who goes on elsewhere does so with another mask; and so does who comes back here. */
 int setcontext(const ucontext_t *to)
@@ -65,7 +39,11 @@ int setcontext(const ucontext_t *to)
 
 int swapcontext(ucontext_t *from, const ucontext_t *to)
 {
+	int r;
+
 	iw_init();
 	iw_faults_changed();
-	return NOTED(iw_real.swapcontext(from, to));
+	r = iw_real.swapcontext(from, to);
+	iw_faults_changed();
+	return r;
 }

@@ -413,7 +413,6 @@ void match_never(struct proposal *p, enum iw_reason reason)
 	if (p->st)
 		return;
 	stop(p);
-	place_leave(p);
 	timer_stop(&p->timer);
 	p->never = true;
 	p->reason = reason;

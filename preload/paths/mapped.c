@@ -572,10 +572,10 @@ static bool takes_all(struct call *c, size_t n)
 	uint32_t mem[SK_MEMINFO_VARS] = { 0 };
 	socklen_t len = sizeof(mem);
 
-	if (c->looked && c->waits)
+	if (waits(c))
 		return true;
 	IW_SYS(getsockopt, atomic_load(&c->s->mapped), SOL_SOCKET, SO_MEMINFO, mem, &len);
-	return mem[SK_MEMINFO_WMEM_QUEUED] + n + n / 4 + LAST <= mem[SK_MEMINFO_SNDBUF] || waits(c);
+	return mem[SK_MEMINFO_WMEM_QUEUED] + n + n / 4 + LAST <= mem[SK_MEMINFO_SNDBUF];
 }
 
 /* As much as goes now. 0, EFAULT. */

@@ -151,13 +151,11 @@ static void *bad(void)
 
 static void behind_a_file(void **state)
 {
-	char name[] = "/tmp/iwt.XXXXXX";
-	int fd = mkstemp(name);
+	int fd = memfd_create("iwt", MFD_CLOEXEC);
 	char *p;
 
 	stand_now();
 	assert_true(fd >= 0);
-	unlink(name);
 	assert_int_equal(ftruncate(fd, PAGE), 0);
 	p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_true(p != MAP_FAILED);
