@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "candidate.h"
+#include "deadline.h"
 #include "fdinfo.h"
 #include "fdtab.h"
 #include "internal.h"
@@ -35,6 +36,11 @@ static struct regs {
 	_Atomic uint32_t kicked[IW_FD_MAX];	/* which set of this number has the kicker in it */
 	struct iw_reg r[REGS];
 } *regs;
+/*
+ * What the kernel has as data of ours: the index of a registration, REGS for the kicker, in its lowest bits. Programs have data of all kinds, such as
+ * addresses, which need not be those of anything: half of an epoll_data_t is whatever lay there. Not what was drawn by lot.
+ */
+static uint64_t tag;
 static uint32_t free_list, used;
 static bool overflow;
 _Atomic uint32_t iw_reg_swaps = 1, iw_reg_rooms;
@@ -59,6 +65,9 @@ static bool regs_map(void)
 	p = IW_SYS(mmap, NULL, sizeof(*regs), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p < 0 && p > -4096)
 		return false;
+	if (IW_SYS(getrandom, &tag, sizeof(tag), 0) != sizeof(tag))
+		tag = (uint64_t)iw_mono_ns() << 32 ^ (uint64_t)p;
+	tag &= ~(2ull * REGS - 1);
 	__atomic_store_n(&regs, (struct regs *)p, __ATOMIC_RELEASE);
 	return true;
 }
@@ -95,13 +104,14 @@ struct iw_reg *iw_reg_next(int fd, const struct iw_reg *last)
 	return i ? &regs->r[i - 1] : NULL;
 }
 
-/* No program has an address of ours. */
 struct iw_reg *iw_reg_of(uint64_t data)
 {
 	struct regs *all = __atomic_load_n(&regs, __ATOMIC_ACQUIRE);
-	struct iw_reg *r = (struct iw_reg *)(uintptr_t)data;
+	uint64_t i = data ^ tag;
 
-	return r == &iw_reg_kicker || (all && r >= all->r && r < all->r + REGS) ? r : NULL;
+	if (!all || i > REGS)
+		return NULL;
+	return i < REGS ? &all->r[i] : &iw_reg_kicker;
 }
 
 static void hash_in(struct iw_reg *r)
@@ -208,7 +218,7 @@ static bool kicker_make(void)
 
 static long kicker_ctl(int epfd, int op, uint32_t events)
 {
-	struct epoll_event ev = { .events = events, .data.u64 = (uintptr_t)&iw_reg_kicker };
+	struct epoll_event ev = { .events = events, .data.u64 = tag ^ REGS };
 
 	return IW_SYS(epoll_ctl, epfd, op, atomic_load(&kicker), &ev);
 }
@@ -555,7 +565,7 @@ long iw_reg_ctl(struct iw_reg *r, int op)
 	if (iw_reg_is_mapped(r)) {
 		ev.events = iw_ready_asks(r);
 		r->asked = ev.events;
-		ev.data.u64 = (uintptr_t)r;
+		ev.data.u64 = tag ^ iw_reg_index(r);
 	}
 	ret = IW_SYS(epoll_ctl, r->epfd, op, r->at, &ev);
 	if (ret < 0)
