@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* How long a thread looks before it sleeps: by what its last waits were like. */
+#include <sys/resource.h>
+
 #include "conf.h"
 #include "deadline.h"
 #include "handlers.h"
@@ -11,7 +13,7 @@
 #define SPARE_NS	4000
 #define SHORT		3u		/* waits in a row that would have paid, before one is tried */
 #define APART_NS	1000		/* looks: each keeps what sends from the socket for a moment */
-#define GAP_NS		20000		/* between two looks: the processor had something else to do */
+#define GAP_NS		20000		/* between two looks: perhaps the processor had something else to do */
 #define PAUSE_NS	200000ll	/* after one that did not pay, twice as long each time */
 #define PAUSE_MOST_NS	1000000000ll
 
@@ -20,6 +22,7 @@ static __thread struct habit {
 	int64_t after;		/* not before */
 	int64_t pause;
 	int64_t cpus_at;	/* when it was last asked how many processors there are */
+	long taken;		/* times that the processor was taken from it, when that was last asked */
 	uint32_t shorts;	/* in a row */
 	uint32_t ns;		/* how long such a wait is, about */
 	bool one_cpu;
@@ -71,6 +74,17 @@ static void unpaid(int64_t now)
 	habit.after = now + habit.pause;
 }
 
+/* An interrupt, or somebody else who wants to run? */
+static bool taken_away(void)
+{
+	struct rusage u = { 0 };
+	long before = habit.taken;
+
+	IW_SYS(getrusage, RUSAGE_THREAD, &u);
+	habit.taken = u.ru_nivcsw;
+	return u.ru_nivcsw != before;
+}
+
 static void relax(void)
 {
 	for (int i = 0; i < 8; i++)
@@ -93,7 +107,7 @@ bool iw_spin_on(struct iw_spin *z)
 		relax();
 		now = iw_mono_ns();
 	} while (now - z->last < APART_NS);
-	if (now - z->begin < z->most && now - z->last < GAP_NS) {
+	if (now - z->begin < z->most && (now - z->last < GAP_NS || !taken_away())) {
 		z->last = now;
 		return true;
 	}
