@@ -469,7 +469,7 @@ bool iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason
 	m.id = id;
 	m.reason = reason;
 	m.fd = fd;
-	return iw_daemon_tell(&m, -1, type == IW_CTL_ABANDON ? IW_DAEMON_MUST : 0);
+	return iw_daemon_tell(&m, -1, type == IW_CTL_ABANDON || type == IW_CTL_SWITCHED ? IW_DAEMON_MUST : 0);
 }
 
 void iw_daemon_closing_internal(int fd)

@@ -36,6 +36,7 @@
 #include "swap.h"
 #include "sys.h"
 
+#define WET	32u	/* calls in which it is waited for a moment at which the carrier is empty: with requests and answers there is one */
 #define DRAINS	255u	/* calls in which the program may read what the carrier has, while the daemon gives it nothing more */
 
 static _Atomic uint32_t maps;	/* streams that are mapped */
@@ -479,8 +480,6 @@ static bool put_in_place(int fd, struct iw_stream *s, const struct given *g)
 static bool take(int fd, struct iw_stream *s)
 {
 	struct given g = { .tcp = -1 };
-	struct iw_ctl_id m;
-	struct iw_ctl_ack r;
 
 	if (!may(fd, s) || !ask(fd, s, &g))
 		return false;
@@ -489,10 +488,7 @@ static bool take(int fd, struct iw_stream *s)
 		iw_daemon_tell_id(IW_CTL_ABANDON, s->stream_id, IW_REASON_BUSY, fd);
 		return false;
 	}
-	iw_ctl_init(&m, IW_CTL_SWITCHED, 0);
-	m.id = s->stream_id;
-	m.fd = fd;
-	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, s->ctl_gen);
+	iw_daemon_tell_id(IW_CTL_SWITCHED, s->stream_id, 0, fd);
 	return true;
 }
 
@@ -509,6 +505,17 @@ static bool behind_gate(int fd, struct iw_stream *s)
 	return done;
 }
 
+/* Octets lie in the carrier, as before most reads. Not for ever. */
+static bool wet(struct iw_stream *s, int fd)
+{
+	uint8_t n = atomic_load_explicit(&s->map_wet, memory_order_relaxed);
+
+	if (n >= WET || dry(s, fd))
+		return false;
+	atomic_store_explicit(&s->map_wet, n + 1, memory_order_relaxed);
+	return true;
+}
+
 void iw_map_take(int fd, struct iw_stream *s)
 {
 	uint32_t rest = atomic_load_explicit(&s->map_rest, memory_order_relaxed);
@@ -519,10 +526,9 @@ void iw_map_take(int fd, struct iw_stream *s)
 		atomic_store_explicit(&s->map_drains, drains - 1, memory_order_relaxed);
 	else if (rest)
 		atomic_store_explicit(&s->map_rest, rest - 1, memory_order_relaxed);
-	if (drains ? drains > 1 && !dry(s, fd) : rest)
+	if ((drains ? drains > 1 && !dry(s, fd) : rest || wet(s, fd)) || iw_in_vfork())
 		return;
-	if (iw_in_vfork())
-		return;
+	atomic_store_explicit(&s->map_wet, 0, memory_order_relaxed);
 	sigs = iw_sig_block();
 	atomic_store_explicit(&s->map_drains, 0, memory_order_relaxed);
 	if (!behind_gate(fd, s) && !drains && !dry(s, fd)) {

@@ -48,7 +48,7 @@ struct iw_stream {
 	struct iw_end view;		/* on the map */
 	_Atomic bool orphan;		/* mapped for good: orphan.h */
 	_Atomic uint32_t map_rest;	/* as back_rest, back_tries */
-	_Atomic uint8_t map_tries, map_drains;
+	_Atomic uint8_t map_tries, map_drains, map_wet;
 	uint32_t map_run;		/* under its lock: small sends in a row, and when they began, or something was gathered last */
 	int64_t map_run_ns;
 	_Atomic bool burst;		/* they are a burst: paths/burst.c */
@@ -56,6 +56,7 @@ struct iw_stream {
 	uintptr_t burst_page;		/* the program's, which can be read */
 	bool map_gathers, map_pushed, map_nodelay;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program; what T has */
 	uint32_t map_tick;		/* under its lock: when somebody looked last at what came (paths/mapped.c) */
+	bool map_full;			/* under its lock: a send that does not wait found no room in T, which nobody has told of since */
 	short map_came;			/* under its lock: what those who wait are to be told */
 	_Atomic short known;		/* while it is mapped: its poll bits after the last step, and IW_KNOWN_MORE */
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */

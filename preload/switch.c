@@ -152,6 +152,7 @@ struct judged {
 	struct iw_flags flags;
 	uint64_t ino;
 	uint32_t told;		/* octets that must lie in the carrier at once */
+	bool unread;		/* there were some in T when nobody could be told of any more */
 	uint64_t told_end;	/* the position after them, if there are any */
 };
 
@@ -310,12 +311,14 @@ static struct iw_stream *ask(int fd, struct iw_candidate *c, const struct judged
 }
 
 /* Still alone, and still the same file? From here on it is the carrier's number. */
-static bool put_in_place(const struct numbers *p, struct iw_candidate *c, const struct judged *j, struct iw_stream *s, int carrier)
+static bool put_in_place(const struct numbers *p, struct iw_candidate *c, struct judged *j, struct iw_stream *s, int carrier)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	uint32_t holder = iw_candidate_index(c);
 	bool done = iw_holders_alone(holder, p->fd, p->n) && same_file(p, j->ino) && detach(p);
+	int unread = 0;
 
+	j->unread = IW_SYS(ioctl, p->fd[0], SIOCINQ, &unread) < 0 || unread;
 	if (done && !take(s)) {
 		attach(p, p->n, false);
 		done = false;
@@ -332,7 +335,7 @@ static bool put_in_place(const struct numbers *p, struct iw_candidate *c, const 
 	return done;
 }
 
-/* The daemon has done its part when this returns: what was unread lies in the carrier, or T is the application's alone; unless it is gone. */
+/* What was unread in T lies in the carrier when this returns, or T is the application's alone; unless the daemon is gone. */
 static void switched(const struct iw_stream *s, int fd)
 {
 	struct iw_ctl_id m;
@@ -375,7 +378,10 @@ static enum iw_switched behind_gate(const struct numbers *p, struct iw_candidate
 		abandon(s, p->fd[0]);
 		return IW_SWITCH_NOT_NOW;
 	}
-	switched(s, p->fd[0]);
+	if (j.unread || iw_stream_local(s))
+		switched(s, p->fd[0]);
+	else
+		iw_daemon_tell_id(IW_CTL_SWITCHED, s->stream_id, 0, p->fd[0]);
 	*stream = s;
 	return IW_SWITCH_DONE;
 }

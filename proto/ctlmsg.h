@@ -30,7 +30,7 @@ enum iw_ctl_type {
 	IW_CTL_CLOSED,		/* the process closed its last fd of conn_id. No reply */
 	IW_CTL_SWITCH,		/* (TCP socket) of a proposal -> STREAM (carrier, segment), or STREAM with result 1: not now, or plain; reason */
 	IW_CTL_SWITCHED,	/* what came with STREAM is the application's fd -> ACK: what was unread in the TCP socket lies in it; what came
-				 * with TCP is -> ACK: it is the only one; the map that came with MAPPED is used -> ACK */
+				 * with TCP is -> ACK: it is the only one; the map that came with MAPPED is used. No reply without seq */
 	IW_CTL_ABANDON,		/* what was offered will not be used: the application keeps what it has. No reply */
 	IW_CTL_BACK,		/* a relayed stream that is dry -> TCP (TCP socket), or TCP with result 1: not now. Its connection is proposed
 				 * as before, by the same conn_id and slot; GO comes again when it is time */

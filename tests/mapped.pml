@@ -210,12 +210,7 @@ inline mapping() {
 			owner = LIBRARY;
 #endif
 			mapped = true;
-			atomic { tell(SWITCHED) };
-			if
-			:: toL?ACK
-			:: unheard
-			:: atomic { slow -> dropControl() }
-			fi
+			atomic { tell(SWITCHED); if :: slow -> dropControl() :: true fi }
 		:: atomic { hand != OFFERED || slow -> tL = false; tDrop(); tell(ABANDON) }
 		fi
 	:: toL?NO
@@ -475,7 +470,7 @@ proctype Daemon(byte mine)
 			bell = false; hand = OFFERED; tToL = true; toL!MAPPED; d = OFFER }
 		:: d != KEEPS
 		fi
-	:: atomic { toD?SWITCHED -> if :: d == OFFER -> assert(hand == TAKEN); taken() :: else fi; if :: !ctlGone -> toL!ACK :: else fi }
+	:: atomic { toD?SWITCHED -> if :: d == OFFER -> assert(hand == TAKEN); taken() :: else fi }
 	:: atomic { toD?ABANDON -> assert(d == OFFER); hand = VOID; d = PUMP; forget(M) }
 	/* the client is gone: what it said has been read, the rest stands in the page */
 #ifdef FAULT_CAS

@@ -24,7 +24,7 @@
 
 mtype = { T, C, CLOSED };
 mtype = { READ, WRITE, SHUTDOWN };
-mtype = { SWITCH, SWITCHED, ABANDON, BACK, STREAM, TCP, NO, ACK };
+mtype = { SWITCH, SWITCHED, SWITCHED_DRY, ABANDON, BACK, STREAM, TCP, NO, ACK };
 mtype = { NOTHING, GRANTED, RELAY, GIVEN };
 mtype = { OFFERED, TAKEN, VOID };
 
@@ -159,11 +159,14 @@ inline switching() {
 #endif
 			};
 			atomic { assert(fd == T); fd = C; tL = false; tDrop() };	/* dup3 */
-			atomic { tell(SWITCHED) };
 			if
-			:: toL?ACK
-			:: atomic { unheard -> served = false }
-			:: atomic { slow -> served = false; dropControl() }
+			:: atomic { !served -> tell(SWITCHED_DRY); if :: slow -> dropControl() :: true fi }
+			:: atomic { served -> tell(SWITCHED) };
+				if
+				:: toL?ACK
+				:: atomic { unheard -> served = false }
+				:: atomic { slow -> served = false; dropControl() }
+				fi
 			fi
 		:: atomic { (slow || hand != OFFERED) -> cL = false; tell(ABANDON) }	/* for whatever reason */
 		fi
@@ -297,6 +300,7 @@ proctype Daemon()
 #ifdef FAULT_EARLY_TOUCH
 	:: atomic { d == GRANTED && nempty(tin) && nfull(cin) -> tin?n; cin!n; n = 0 }
 #endif
+	:: atomic { toD?SWITCHED_DRY -> assert(d == GRANTED); d = RELAY; linger = mayLinger }
 	:: atomic { toD?SWITCHED -> assert(d == GRANTED || d == GIVEN);
 		if
 		:: d == GRANTED -> d = RELAY; moving = true; linger = mayLinger

@@ -400,7 +400,7 @@ int cm_switched(struct client *c, const struct iw_ctl_id *m)
 {
 	struct proposal *p = offered(c, m->id);
 	struct cm_req r = { 0 };
-	int ret = req_begin(&r, c, &m->h);
+	int ret = m->h.seq ? req_begin(&r, c, &m->h) : 0;
 
 	if (ret)
 		return ret;
@@ -414,7 +414,8 @@ int cm_switched(struct client *c, const struct iw_ctl_id *m)
 		mapping_taken(p);
 	else if (p)
 		grant_taken(p);
-	req_ack(&r, IW_REASON_ACCELERATED, m->id);	/* a stream that died meanwhile says so by its carrier */
+	if (m->h.seq)
+		req_ack(&r, IW_REASON_ACCELERATED, m->id);	/* a stream that died meanwhile says so by its carrier */
 	return 0;
 }
 

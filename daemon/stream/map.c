@@ -30,6 +30,7 @@
 
 #define WAIT_MS		5u	/* for what is in hand */
 #define KEEP_MS		5u	/* nothing is given so long for the next attempt, while the application reads what is in the carrier */
+#define LEAN_MS		1000u	/* then the memory that it needs no more is given back */
 #define LOOK_NS		500000u	/* between two looks at a burst, of which the second finds it over if nothing came. Shorter, and it is the scheduler's pauses */
 #define LOOKS		20u	/* at nothing new: the bell is silent again */
 #define BURST_MIN_MS	10u	/* as PAUSE_MIN_MS, after a burst's end */
@@ -48,7 +49,7 @@ struct stream_map {
 	struct stream *st;
 	enum map_stage stage;
 	uint64_t until;
-	struct timer tick;
+	struct timer tick, lean;
 	struct area *area;		/* the map, from OFFERED on */
 	int owner;			/* pidfd of who asked for it, from OFFERED on the owner; -1: none */
 	uint64_t tx_pos, rx_pos;	/* of the ring stream then */
@@ -173,6 +174,7 @@ static void forget(struct stream *st)
 	struct stream_map *m = st->map;
 
 	timer_stop(&m->tick);
+	timer_stop(&m->lean);
 	engine_cancel(&st->owner_op);
 	engine_cancel(&st->raw_op);
 	engine_cancel(&st->bell_op);
@@ -610,10 +612,12 @@ void stream_bell(struct stream *st)
 
 /*
  * What an import brings back takes no memory meanwhile. What it is compared with stays; so do, for a flush if none comes, work requests that are
- * not completed, and what was received and not consumed. Receive buffers are posted without need: their completions tell nothing then.
+ * not completed, and what was received and not consumed. Receive buffers are posted without need: their completions tell nothing then. Not at once:
+ * it is dear, and when many are mapped at a time they wait for each other.
  */
-static void trim(struct stream *st)
+static void lean(struct timer *t)
 {
+	struct stream *st = container_of(t, struct stream_map, lean)->st;
 	const struct area *a = st->remote->area;
 	struct iw_map_priv of = priv_of(st);
 	const struct iw_rs_param *p = &of.f->p;
@@ -634,7 +638,7 @@ int stream_mapped(struct stream *st)
 		return -EINVAL;
 	st->map->stage = MAP_TAKEN;
 	want_not(st);
-	trim(st);
+	timer_start(&st->map->lean, LEAN_MS, lean);
 	carrier_poll(st, closed);
 	watch_raw(st);
 	if (atomic_load(&map_of(st)->bell))

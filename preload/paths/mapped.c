@@ -131,12 +131,21 @@ static short state(struct iw_stream *s)
 {
 	short in = iw_end_unread(&s->view) ? POLLIN | POLLRDNORM : iw_orphan_eof(s) ? POLLIN | POLLRDNORM | POLLRDHUP : 0;
 
-	return (short)(in | (pending(s) ? IW_KNOWN_MORE : iw_end_room(&s->view) ? POLLOUT | POLLWRNORM : 0));
+	return (short)(in | (pending(s) || s->map_full ? IW_KNOWN_MORE : iw_end_room(&s->view) ? POLLOUT | POLLWRNORM : 0));
+}
+
+/* T has room, or says when it has: who does not wait was told of none. */
+static bool has_room(struct iw_stream *s)
+{
+	if (s->map_full)
+		s->map_full = !(iw_fd_bits(atomic_load(&s->mapped), POLLOUT) & POLLOUT);
+	return !s->map_full;
 }
 
 void iw_mapped_begin(struct iw_stream *s)
 {
 	s->map_came = 0;
+	s->map_full = false;
 	s->known = state(s);
 }
 
@@ -578,18 +587,38 @@ static bool takes_all(struct call *c, size_t n)
 	return mem[SK_MEMINFO_WMEM_QUEUED] + n + n / 4 + LAST <= mem[SK_MEMINFO_SNDBUF];
 }
 
+/*
+ * How much of a send is framed next. Of one that does not wait something is left to the caller, who comes again, if TCP may not take all of it: what is
+ * framed has to go, and there is nobody to send it once he thinks that all is done.
+ */
+static size_t piece(struct call *c)
+{
+	size_t want = c->len - c->done;
+
+	if (want > MOST)
+		return MOST;
+	if (want <= LARGE && !c->done && !c->s->map_full)
+		return want;
+	if (takes_all(c, want)) {
+		c->s->map_full = false;
+		return want;
+	}
+	if (want > LARGE)
+		return want - LAST;
+	c->s->map_full = true;
+	return has_room(c->s) ? want : 0;
+}
+
 /* As much as goes now. 0, EFAULT. */
 static int tx_some(struct call *c)
 {
 	struct iw_stream *s = c->s;
 
 	while (c->done < c->len && iw_map_flush_data(s, false)) {
-		size_t want = c->len - c->done, ok, n;
+		size_t want = piece(c), ok, n;
 
-		if (want > MOST)
-			want = MOST;
-		else if (want > LARGE && !takes_all(c, want))
-			want -= LAST;
+		if (!want)
+			break;
 		ok = good(c, want, false);
 		if (!ok)
 			return EFAULT;
@@ -971,6 +1000,8 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 	/* who asks for ends alone, and finds nothing, makes no room: those who wait for some would be told */
 	if (take_all(s) || events || iw_end_gathered(&s->view))
 		iw_map_flush(s);
+	if (events)
+		has_room(s);
 	if (ends(s) || iw_end_gathered(&s->view)) {
 		leave(&c);
 		give(&c);
@@ -993,6 +1024,7 @@ static short mapped_step(struct iw_stream *s, int fd)
 		return 0;
 	take_all(s);
 	iw_map_flush(s);
+	has_room(s);
 	over = ends(s) || iw_end_gathered(&s->view);
 	news(s, &what);
 	iw_map_unlock(s, &c.st);
