@@ -208,7 +208,7 @@ static bool kicker_make(void)
 		fd = iw_fd_hide(fd);
 	if (fd < 0)
 		return false;
-	for (int i = 0; i < IW_FD_MAX; i++)
+	for (int i = 0; kicker_ino && i <= atomic_load(&iw_fd_high); i++)
 		if (atomic_load_explicit(&regs->kicked[i], memory_order_relaxed))
 			atomic_store(&regs->kicked[i], 0);
 	kicker_ino = iw_fd_ino(fd);

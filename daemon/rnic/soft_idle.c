@@ -36,6 +36,8 @@ static void quiet(struct timer *t)
 		timer_start(t, (unsigned int)(QUIET_MS - ms), quiet);
 		return;
 	}
+	if (c->rests && c->cq)
+		rnic_cq_trim(c->cq);
 	if (!sending && c->tx_peak > TX_KEEP)
 		tx_trim(c);
 	if (c->rx_wanted || sending)
@@ -48,11 +50,18 @@ static void quiet(struct timer *t)
 		soft_rx_trim(c);
 }
 
+void soft_idle_note(struct soft *c)
+{
+	c->busy_ms = engine_now_ms();
+	if (!c->idle_timer.due)
+		timer_start(&c->idle_timer, QUIET_MS, quiet);
+}
+
 static void noted(struct soft *c)
 {
 	c->busy_ms = engine_now_ms();
-	if ((c->rx_peak > RX_KEEP || c->tx_peak > TX_KEEP) && !c->idle_timer.due)
-		timer_start(&c->idle_timer, QUIET_MS, quiet);
+	if (c->rx_peak > RX_KEEP || c->tx_peak > TX_KEEP)
+		soft_idle_note(c);
 }
 
 void soft_rx_note(struct soft *c)

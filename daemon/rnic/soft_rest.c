@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/conf.h"
+#include "soft_idle.h"
 #include "soft_priv.h"
 #include "soft_rx.h"
 #include "soft_tx.h"
@@ -49,8 +50,7 @@ void soft_rest_look(struct soft *c)
 	if (c->state != SOFT_OPEN || c->recv_op.busy || c->s->tx[0].used || c->rx_wanted)
 		return;
 	c->still = NULL;
-	if (c->cq)
-		rnic_cq_trim(c->cq);
+	soft_idle_note(c);
 	still(c->ep.ctx);
 }
 

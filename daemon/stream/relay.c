@@ -15,6 +15,9 @@
 #include "tcp.h"
 #include "upgrade.h"
 
+#define KEPT	32u
+#define KEPT_MS	1000u
+
 static void up_go(struct stream *st);
 static void down_go(struct stream *st);
 static void down_watch(struct stream *st);
@@ -448,9 +451,35 @@ size_t relay_memory(void)
 	return sizeof(struct stream_relay);
 }
 
+/*
+ * Many connections become worth it at once, and each is relayed for some ms only: the next one takes the memory that the last one left. Unmapping it
+ * would cost more than all the rest of a relay. What lies in the buffers nobody reads.
+ */
+static struct {
+	unsigned int n;
+	struct stream_relay *r[KEPT];
+	struct timer timer;
+} kept;
+
+static void kept_end(struct timer *t)
+{
+	while (kept.n)
+		munmap(kept.r[--kept.n], sizeof(struct stream_relay));
+}
+
+static struct stream_relay *kept_one(void)
+{
+	struct stream_relay *r = kept.r[--kept.n];
+
+	memset(r, 0, offsetof(struct stream_relay, up));
+	memset(&r->up, 0, offsetof(struct relay_dir, buf));
+	memset(&r->down, 0, offsetof(struct relay_dir, buf));
+	return r;
+}
+
 int relay_alloc(struct stream *st)
 {
-	struct stream_relay *r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct stream_relay *r = kept.n ? kept_one() : mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (r == MAP_FAILED)
 		return -ENOMEM;
@@ -551,6 +580,11 @@ void relay_free(struct stream *st)
 	if (!st->relay)
 		return;
 	timer_stop(&st->relay->deaf_timer);
-	munmap(st->relay, sizeof(*st->relay));
+	if (kept.n < KEPT)
+		kept.r[kept.n++] = st->relay;
+	else
+		munmap(st->relay, sizeof(*st->relay));
+	if (!kept.timer.node)
+		timer_start(&kept.timer, KEPT_MS, kept_end);
 	st->relay = NULL;
 }
