@@ -87,8 +87,10 @@ static int turn_ioctl(const struct iw_turn *t, int fd, unsigned long req, void *
 	if (t->c && req == SIOCATMARK)
 		iw_candidate_flag(t->c, IW_CAND_URGENT);
 	r = iw_real.ioctl(fd, req, arg);
-	if (t->c && req == SIOCINQ && !r && !iw_copy_in(&n, arg, sizeof(n)))
+	if (t->c && req == SIOCINQ && !r) {
+		memcpy(&n, arg, sizeof(n));	/* the kernel has just written it there: asking it whether that can be read would cost as much again */
 		iw_candidate_told(t->c, n);
+	}
 	return r;
 }
 
