@@ -66,7 +66,7 @@ static void address(const struct iw_policy_rule *r, char *s, size_t size)
 }
 
 /* The limits as they would stand behind upgrade_after. */
-static const char *after(const struct iw_upgrade *u, char *s, size_t size)
+static const char *after(const struct iw_upgrade_limits *u, char *s, size_t size)
 {
 	static const char *const unit[] = { "", "K", "M", "G" };
 	unsigned int i = 0, octets = u->octets;
@@ -84,6 +84,16 @@ static const char *after(const struct iw_upgrade *u, char *s, size_t size)
 }
 #define AFTER(u) after(u, (char[32]){ 0 }, 32)
 
+/* And behind upgrade_after_far, where that is something else. */
+static const char *both(const struct iw_upgrade *u, const char *between, char *s, size_t size)
+{
+	bool same = u->after.calls == u->far.calls && u->after.octets == u->far.octets;
+
+	snprintf(s, size, same ? "%s" : "%s%s%s", AFTER(&u->after), between, AFTER(&u->far));
+	return s;
+}
+#define BOTH(u, between) both(u, between, (char[96]){ 0 }, 96)
+
 static int show(const struct iw_policy *p)
 {
 	static const char *const head[] = { ">RULE", "TRANSPORT", "WHEN", "PROGRAM", "ADDRESS", "UPGRADE AFTER", ">WAIT", NULL };
@@ -99,14 +109,14 @@ static int show(const struct iw_policy *p)
 		table_cell(t, PLAIN, "%s", verbs(r));
 		table_cell(t, PLAIN, "%s", r->program);
 		table_cell(t, PLAIN, "%s", a);
-		table_cell(t, PLAIN, "%s", r->iwarp ? AFTER(&r->upgrade) : "-");
+		table_cell(t, PLAIN, "%s", r->iwarp ? BOTH(&r->upgrade, "; far: ") : "-");
 		if (r->iwarp)
 			table_cell(t, PLAIN, "%u", r->upgrade.wait_ms);
 		else
 			table_cell(t, PLAIN, "-");
 	}
 	table_print(t);
-	printf("Everything else: iwarp, upgrade_after %s, upgrade_wait %u.\n", AFTER(&p->upgrade), p->upgrade.wait_ms);
+	printf("Everything else: iwarp, upgrade_after %s, upgrade_wait %u.\n", BOTH(&p->upgrade, ", upgrade_after_far "), p->upgrade.wait_ms);
 	if (!p->burst)
 		puts("Small writes are not gathered (burst no).");
 	if (p->spin != IW_SPIN_ADAPTIVE)
@@ -116,7 +126,8 @@ static int show(const struct iw_policy *p)
 
 static void upgrade_json(json_t *o, const struct iw_upgrade *u)
 {
-	json_object_set_new(o, "upgrade_after", json_string(AFTER(u)));
+	json_object_set_new(o, "upgrade_after", json_string(AFTER(&u->after)));
+	json_object_set_new(o, "upgrade_after_far", json_string(AFTER(&u->far)));
 	json_object_set_new(o, "upgrade_wait", json_integer(u->wait_ms));
 }
 

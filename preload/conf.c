@@ -43,7 +43,7 @@ static long slurp(const char *name, char *buf, size_t size)
 
 static void load(void)
 {
-	struct iw_upgrade least;
+	struct iw_upgrade_limits least;
 	const char *name = iw_conf_name();
 	size_t size = SIZE_MAX_FILE + 1;
 	long mem = IW_SYS(mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), n;

@@ -146,9 +146,15 @@ static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t)
 	iw_daemon_tell(&m, -1, 0);
 }
 
+static bool far(const struct iw_tuple *t)
+{
+	return !iw_ip_loopback(t->peer.ip) && memcmp(t->local.ip, t->peer.ip, sizeof(t->peer.ip));
+}
+
 /* *wait_ms: if it is proposed now, so long a call may wait for GO and the switch. */
 static void consider(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 {
+	const struct iw_upgrade_limits *l;
 	enum iw_reason why = 0;
 	struct iw_upgrade u;
 	struct iw_tuple t;
@@ -173,8 +179,9 @@ static void consider(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 	memset(&u, 0, sizeof(u));
 	if (!iw_conf_upgrade(is_client(c) ? IW_VERB_CONNECT : IW_VERB_LISTEN, is_client(c) ? &t.peer : &t.local, &u))
 		why = IW_REASON_POLICY;
-	if (!why && still_young(c, u.calls, u.octets)) {
-		iw_candidate_at_least(c, u.calls, u.octets);
+	l = far(&t) ? &u.far : &u.after;
+	if (!why && still_young(c, l->calls, l->octets)) {
+		iw_candidate_at_least(c, l->calls, l->octets);
 		return;
 	}
 	if (!why && state != TCP_ESTABLISHED)

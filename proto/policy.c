@@ -156,10 +156,10 @@ static long size(const char *s, long max)
 	return *s && (!u || s[1]) ? -1 : v;
 }
 
-/* What follows the word upgrade_after. The field behind it is at hand afterwards. */
-static const char *parse_after(struct iw_upgrade *u, struct line *l)
+/* What follows the words upgrade_after and upgrade_after_far. The field behind it is at hand afterwards. */
+static const char *parse_after(struct iw_upgrade_limits *u, struct line *l)
 {
-	static const char bad[] = "bad upgrade_after; accepted are 0 (at once), 32 calls, 128K (octets), or both, each up to 1G: 32 calls 128K";
+	static const char bad[] = "bad limits of upgrade_after; accepted are 0 (at once), 32 calls, 128K (octets), or both, each up to 1G: 32 calls 128K";
 	const char *why = need(l, bad);
 	uint32_t *limit;
 	long v;
@@ -192,7 +192,7 @@ static const char *parse_wait(struct iw_upgrade *u, struct line *l)
 	return l->why;
 }
 
-/* upgrade_after and upgrade_wait, each at most once, until the line's end. other: what to say when there is something else. */
+/* upgrade_after, upgrade_after_far and upgrade_wait, each at most once, until the line's end. other: what to say when there is something else. */
 static const char *parse_upgrade(struct iw_upgrade *u, struct line *l, const char *other)
 {
 	const char *why = NULL;
@@ -202,7 +202,12 @@ static const char *parse_upgrade(struct iw_upgrade *u, struct line *l, const cha
 			if (u->set & IW_UPGRADE_AFTER)
 				return "upgrade_after is here for the second time; leave one";
 			u->set |= IW_UPGRADE_AFTER;
-			why = parse_after(u, l);
+			why = parse_after(&u->after, l);
+		} else if (!strcmp(l->word, "upgrade_after_far")) {
+			if (u->set & IW_UPGRADE_FAR)
+				return "upgrade_after_far is here for the second time; leave one";
+			u->set |= IW_UPGRADE_FAR;
+			why = parse_after(&u->far, l);
 		} else if (!strcmp(l->word, "upgrade_wait")) {
 			if (u->set & IW_UPGRADE_WAIT)
 				return "upgrade_wait is here for the second time; leave one";
@@ -212,6 +217,8 @@ static const char *parse_upgrade(struct iw_upgrade *u, struct line *l, const cha
 			why = other;
 		}
 	}
+	if ((u->set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR)) == IW_UPGRADE_AFTER)
+		u->far = u->after;
 	return why;
 }
 
@@ -306,7 +313,7 @@ static const char *parse_line(struct iw_policy *p, struct line *l)
 		return parse_spin(p, l);
 	iwarp = !strcmp(l->word, "iwarp");
 	if (!iwarp && strcmp(l->word, "tcp")) {
-		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_wait', 'burst' or 'spin'");
+		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_after_far', 'upgrade_wait', 'burst' or 'spin'");
 		if (!why)
 			p->upgrade = all;
 		return why;
@@ -327,10 +334,10 @@ static void inherit(struct iw_policy *p)
 	for (unsigned int i = 0; i < p->n; i++) {
 		struct iw_upgrade *u = &p->rule[i].upgrade;
 
-		if (!(u->set & IW_UPGRADE_AFTER)) {
-			u->calls = p->upgrade.calls;
-			u->octets = p->upgrade.octets;
-		}
+		if (!(u->set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR)))
+			u->far = p->upgrade.far;
+		if (!(u->set & IW_UPGRADE_AFTER))
+			u->after = p->upgrade.after;
 		if (!(u->set & IW_UPGRADE_WAIT))
 			u->wait_ms = p->upgrade.wait_ms;
 	}
@@ -345,7 +352,9 @@ int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const cha
 	p->n = 0;
 	p->burst = true;
 	p->spin = IW_SPIN_ADAPTIVE;
-	p->upgrade = (struct iw_upgrade){ .calls = IW_UPGRADE_CALLS, .octets = IW_UPGRADE_OCTETS };
+	p->upgrade = (struct iw_upgrade){
+		.after = { IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS }, .far = { IW_UPGRADE_FAR_CALLS, IW_UPGRADE_FAR_OCTETS },
+	};
 	for (l.s = text; !why && l.s < end; l.s = l.end + 1) {
 		l.end = memchr(l.s, '\n', (size_t)(end - l.s));
 		if (!l.end)
@@ -419,17 +428,22 @@ bool iw_policy_match(const struct iw_policy *p, unsigned int verb, const char *p
 	return true;
 }
 
-struct iw_upgrade iw_policy_least(const struct iw_policy *p, const char *program, const char *path)
+static void lower(struct iw_upgrade_limits *least, const struct iw_upgrade_limits *l)
 {
-	struct iw_upgrade least = p->upgrade;
+	least->calls = l->calls < least->calls ? l->calls : least->calls;
+	least->octets = l->octets < least->octets ? l->octets : least->octets;
+}
 
+struct iw_upgrade_limits iw_policy_least(const struct iw_policy *p, const char *program, const char *path)
+{
+	struct iw_upgrade_limits least = p->upgrade.after;
+
+	lower(&least, &p->upgrade.far);
 	for (unsigned int i = 0; i < p->n; i++) {
-		const struct iw_upgrade *u = &p->rule[i].upgrade;
-
 		if (!program_is(&p->rule[i], program, path))
 			continue;
-		least.calls = u->calls < least.calls ? u->calls : least.calls;
-		least.octets = u->octets < least.octets ? u->octets : least.octets;
+		lower(&least, &p->rule[i].upgrade.after);
+		lower(&least, &p->rule[i].upgrade.far);
 	}
 	return least;
 }

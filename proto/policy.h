@@ -27,19 +27,26 @@
 #define IW_POLICY_CONNECT	1u
 #define IW_POLICY_LISTEN	2u
 
-#define IW_UPGRADE_CALLS	192u		/* upgrade_after, where the file says nothing: bench/worth */
+#define IW_UPGRADE_CALLS	192u		/* upgrade_after, where the file says nothing, within a host: bench/worth */
 #define IW_UPGRADE_OCTETS	(4u << 20)
+#define IW_UPGRADE_FAR_CALLS	4096u		/* and to another host */
+#define IW_UPGRADE_FAR_OCTETS	(64u << 20)
 #define IW_UPGRADE_MAX		(1 << 30)	/* of each */
 #define IW_UPGRADE_NEVER	UINT32_MAX	/* this limit is none */
 #define IW_UPGRADE_WAIT_MAX	10000
 
 /* When a connection is proposed: as soon as calls or octets, both directions together, reach one limit. */
-struct iw_upgrade {
+struct iw_upgrade_limits {
 	uint32_t calls, octets;	/* IW_UPGRADE_NEVER: does not count. At most one of them */
+};
+
+struct iw_upgrade {
+	struct iw_upgrade_limits after, far;	/* far: between two addresses that differ */
 	uint32_t wait_ms;	/* so long a call that proposed waits for the switch */
 	uint8_t set;		/* what the line itself says: */
 #define IW_UPGRADE_AFTER 1u
 #define IW_UPGRADE_WAIT	 2u
+#define IW_UPGRADE_FAR	 4u	/* else far is as after, where that is set */
 };
 
 struct iw_policy_rule {
@@ -75,6 +82,6 @@ int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const cha
 bool iw_policy_match(const struct iw_policy *p, unsigned int verb, const char *program, const char *path, const struct iw_addr *a, int *rule);
 
 /* The least calls and the least octets that any connection of a program needs. */
-struct iw_upgrade iw_policy_least(const struct iw_policy *p, const char *program, const char *path);
+struct iw_upgrade_limits iw_policy_least(const struct iw_policy *p, const char *program, const char *path);
 
 #endif

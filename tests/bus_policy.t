@@ -18,7 +18,7 @@ is $? 0 "conf/iwsock.conf is right"
 grep -q '^Everything else: iwarp, upgrade_after 100 calls 1M, upgrade_wait 0\.$' <<<"$out"
 ok $? "with what holds for everything else"
 is "$(grep -c ' \(16M\|0\|100 calls 1M\)  *0$' <<<"$out")" 4 "and the limits of each rule"
-"$ctl" -j check-policy "$top/conf/iwsock.conf" | tr -d ' \n' | grep -q '"upgrade_after":"192calls4M","upgrade_wait":0'
+"$ctl" -j check-policy "$top/conf/iwsock.conf" | tr -d ' \n' | grep -q '"upgrade_after":"192calls4M","upgrade_after_far":"4096calls64M","upgrade_wait":0'
 ok $? "in JSON too; the default is what conf/iwsock.conf says"
 grep '^#upgrade_' "$top/conf/iwsock.conf" | tr -d '#' >"$dir/default"
 is "$("$ctl" check-policy "$dir/default")" "$("$ctl" check-policy /dev/null)" "and its lines say the defaults"

@@ -80,7 +80,7 @@ middle() {
 	at=$(ends 1 upgraded)
 	host_told 2 talker env -u IWSOCK_CONF "$PY" "$RIG_TESTS/lib/talk.py" client "$(host_addr 1)" 7026
 	client=$!
-	more() { tell talker 100 && [ "$(ends 1 upgraded)" -gt "$at" ]; }
+	more() { tell talker 1000 && [ "$(ends 1 upgraded)" -gt "$at" ]; }
 	until_true 20 more
 	ok $? "$title: a connection is upgraded after some questions and answers"
 	tell talker 100

@@ -59,11 +59,18 @@ static void one_key(const uint8_t *p, size_t n)
 	free(key);
 }
 
+static void sane_limits(const struct iw_upgrade_limits *l)
+{
+	must(l->calls <= IW_UPGRADE_MAX || l->calls == IW_UPGRADE_NEVER);
+	must(l->octets <= IW_UPGRADE_MAX || l->octets == IW_UPGRADE_NEVER);
+	must((l->calls & l->octets) != IW_UPGRADE_NEVER);
+}
+
 static void sane_upgrade(const struct iw_upgrade *u)
 {
-	must(u->calls <= IW_UPGRADE_MAX || u->calls == IW_UPGRADE_NEVER);
-	must(u->octets <= IW_UPGRADE_MAX || u->octets == IW_UPGRADE_NEVER);
-	must((u->calls & u->octets) != IW_UPGRADE_NEVER && u->wait_ms <= IW_UPGRADE_WAIT_MAX);
+	sane_limits(&u->after);
+	sane_limits(&u->far);
+	must(u->wait_ms <= IW_UPGRADE_WAIT_MAX);
 }
 
 static void policy(const uint8_t *p, size_t n)

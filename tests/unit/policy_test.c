@@ -157,7 +157,7 @@ static void programs(void **state)
 static void refused(void **state)
 {
 	static const struct { const char *text, *says; } t[] = {
-		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_wait', 'burst' or 'spin'" },
+		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_after_far', 'upgrade_wait', 'burst' or 'spin'" },
 		{ "# ok\niwarp both * *\niwarp", "f.conf:3: missing: 'connect', 'listen' or 'both'" },
 		{ "iwarp both", "f.conf:1: missing: a program" },
 		{ "iwarp both *", "f.conf:1: missing: an address" },
@@ -179,22 +179,25 @@ static void refused(void **state)
 		{ "iwarp both * *:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "f.conf:1: too many ports" },
 		{ "iwarp both * 10.0.0.1/", "f.conf:1: bad prefix" },
 		{ "upgrade_after=0", "f.conf:1: a line begins with" },
-		{ "upgrade_after", "f.conf:1: bad upgrade_after" },
-		{ "\nupgrade_after # 0", "f.conf:2: bad upgrade_after" },
-		{ "upgrade_after = 0", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after calls", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after 12 calls 13 calls", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after 12K 13K", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after 12KB", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after 12T", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after 1073741825", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after 2G", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after 99999999999999999999 calls", "f.conf:1: bad upgrade_after" },
-		{ "upgrade_after never", "f.conf:1: bad upgrade_after" },
+		{ "upgrade_after", "f.conf:1: bad limits of upgrade_after" },
+		{ "\nupgrade_after # 0", "f.conf:2: bad limits of upgrade_after" },
+		{ "upgrade_after = 0", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after calls", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after 12 calls 13 calls", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after 12K 13K", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after 12KB", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after 12T", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after 1073741825", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after 2G", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after 99999999999999999999 calls", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after never", "f.conf:1: bad limits of upgrade_after" },
 		{ "upgrade_after 128K octets", "f.conf:1: what does this field say?" },
 		{ "upgrade_after 1 calls calls", "f.conf:1: what does this field say?" },
 		{ "upgrade_after 1 calls iwarp both * *", "f.conf:1: what does this field say?" },
 		{ "upgrade_after 0\nupgrade_after 0", "f.conf:2: upgrade_after is here for the second time" },
+		{ "upgrade_after_far 0\nupgrade_after_far 0", "f.conf:2: upgrade_after_far is here for the second time" },
+		{ "upgrade_after_far soon", "f.conf:1: bad limits of upgrade_after" },
+		{ "upgrade_after_farther 0", "f.conf:1: a line begins with" },
 		{ "upgrade_wait 0\niwarp both * * upgrade_wait 1 upgrade_wait 1", "f.conf:2: upgrade_wait is here for the second time" },
 		{ "upgrade_wait", "f.conf:1: bad upgrade_wait" },
 		{ "upgrade_wait 10001", "f.conf:1: bad upgrade_wait" },
@@ -207,7 +210,7 @@ static void refused(void **state)
 		{ "spin yes", "f.conf:1: bad spin" },
 		{ "spin no no", "f.conf:1: bad spin" },
 		{ "iwarp both * * burst no", "f.conf:1: too many fields" },
-		{ "iwarp both * * upgrade_after", "f.conf:1: bad upgrade_after" },
+		{ "iwarp both * * upgrade_after", "f.conf:1: bad limits of upgrade_after" },
 		{ "iwarp both * * after 0", "f.conf:1: too many fields" },
 		{ "tcp both * * upgrade_after 0", "f.conf:1: a tcp rule upgrades nothing" },
 		{ "tcp both * *\ntcp both * * upgrade_wait 5", "f.conf:2: a tcp rule upgrades nothing" },
@@ -238,10 +241,15 @@ static void too_many(void **state)
 	assert_int_equal(p.n, IW_POLICY_RULES);
 }
 
+static void is_limits(const struct iw_upgrade_limits *l, uint32_t calls, uint32_t octets)
+{
+	assert_int_equal(l->calls, calls);
+	assert_int_equal(l->octets, octets);
+}
+
 static void is_upgrade(const struct iw_upgrade *u, uint32_t calls, uint32_t octets, uint32_t wait)
 {
-	assert_int_equal(u->calls, calls);
-	assert_int_equal(u->octets, octets);
+	is_limits(&u->after, calls, octets);
 	assert_int_equal(u->wait_ms, wait);
 }
 
@@ -265,6 +273,10 @@ static void upgrade(void **state)
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		assert_int_equal(parse(t[i].text), 0);
 		is_upgrade(&p.upgrade, t[i].calls, t[i].octets, t[i].wait);
+		if (t[i].calls != IW_UPGRADE_CALLS)
+			is_limits(&p.upgrade.far, t[i].calls, t[i].octets);
+		else
+			is_limits(&p.upgrade.far, IW_UPGRADE_FAR_CALLS, IW_UPGRADE_FAR_OCTETS);
 		assert_int_equal(p.n, 0);
 	}
 	assert_int_equal(parse("iwarp both * *"), 0);
@@ -290,21 +302,52 @@ static void upgrade(void **state)
 	is_upgrade(&p.rule[0].upgrade, IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS, 50);
 }
 
+/* Limits of their own between two hosts: where nothing is said of them, those for all. */
+static void far(void **state)
+{
+	static const char *const text[] = {
+		"upgrade_after 7\nupgrade_after_far 9 calls\n", "upgrade_after_far 9 calls\nupgrade_after 7\n", "upgrade_after_far 9 calls upgrade_after 7\n",
+	};
+	char all[512];
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+		snprintf(all, sizeof(all), "%siwarp both * *\niwarp both * * upgrade_after 3\niwarp both * * upgrade_after_far 5\n"
+			 "iwarp both * * upgrade_after_far 5 upgrade_after 3\n", text[i]);
+		assert_int_equal(parse(all), 0);
+		is_limits(&p.upgrade.after, IW_UPGRADE_NEVER, 7);
+		is_limits(&p.upgrade.far, 9, IW_UPGRADE_NEVER);
+		is_limits(&p.rule[0].upgrade.after, IW_UPGRADE_NEVER, 7);
+		is_limits(&p.rule[0].upgrade.far, 9, IW_UPGRADE_NEVER);
+		is_limits(&p.rule[1].upgrade.after, IW_UPGRADE_NEVER, 3);
+		is_limits(&p.rule[1].upgrade.far, IW_UPGRADE_NEVER, 3);
+		is_limits(&p.rule[2].upgrade.after, IW_UPGRADE_NEVER, 7);
+		is_limits(&p.rule[2].upgrade.far, IW_UPGRADE_NEVER, 5);
+		is_limits(&p.rule[3].upgrade.after, IW_UPGRADE_NEVER, 3);
+		is_limits(&p.rule[3].upgrade.far, IW_UPGRADE_NEVER, 5);
+	}
+	assert_int_equal(parse("upgrade_after_far 0"), 0);
+	is_limits(&p.upgrade.after, IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS);
+	is_limits(&p.upgrade.far, IW_UPGRADE_NEVER, 0);
+}
+
 /* What lets a connection alone without a look at its rule. */
+static void is_least(const char *program, const char *path, uint32_t calls, uint32_t octets)
+{
+	struct iw_upgrade_limits l = iw_policy_least(&p, program, path);
+
+	is_limits(&l, calls, octets);
+}
+
 static void least(void **state)
 {
-	struct iw_upgrade u;
-
 	assert_int_equal(parse("upgrade_after 40 calls 40K\niwarp both prog *:1 upgrade_after 50 calls 30K\ntcp both prog *\n"
-			       "iwarp listen /usr/bin/prog * upgrade_after 35 calls\niwarp both other * upgrade_after 0"), 0);
-	u = iw_policy_least(&p, "prog", "/usr/bin/prog");
-	is_upgrade(&u, 35, 30 << 10, 0);
-	u = iw_policy_least(&p, "prog", NULL);
-	is_upgrade(&u, 40, 30 << 10, 0);
-	u = iw_policy_least(&p, "other", NULL);
-	is_upgrade(&u, 40, 0, 0);
-	u = iw_policy_least(&p, "third", "/usr/bin/third");
-	is_upgrade(&u, 40, 40 << 10, 0);
+			       "iwarp listen /usr/bin/prog * upgrade_after 35 calls\niwarp both other * upgrade_after 0\n"
+			       "iwarp both fourth * upgrade_after_far 7 calls"), 0);
+	is_least("prog", "/usr/bin/prog", 35, 30 << 10);
+	is_least("prog", NULL, 40, 30 << 10);
+	is_least("other", NULL, 40, 0);
+	is_least("third", "/usr/bin/third", 40, 40 << 10);
+	is_least("fourth", NULL, 7, 40 << 10);
 }
 
 /* Whatever comes in, the parser ends and what it accepted stays within bounds. */
@@ -338,7 +381,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(empty), cmocka_unit_test(first_match), cmocka_unit_test(verbs), cmocka_unit_test(lengths),
 		cmocka_unit_test(addresses), cmocka_unit_test(ports), cmocka_unit_test(programs), cmocka_unit_test(refused),
-		cmocka_unit_test(too_many), cmocka_unit_test(upgrade), cmocka_unit_test(least), cmocka_unit_test(noise),
+		cmocka_unit_test(too_many), cmocka_unit_test(upgrade), cmocka_unit_test(far), cmocka_unit_test(least), cmocka_unit_test(noise),
 	};
 
 	return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
