@@ -68,7 +68,13 @@ uint32_t iw_stream_word(const struct iw_stream *s) { return 0; }
 int iw_stream_own(struct iw_stream *s, int fd) { return 0; }
 void iw_stream_apart(struct iw_stream *s) { }
 static short hup;
-short iw_fd_bits(int fd, short events) { return hup; }
+short iw_fd_bits(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events & POLLOUT };
+
+	poll(&p, 1, 0);
+	return (short)(hup | (p.revents & POLLOUT));
+}
 bool iw_in_vfork(void) { return false; }
 bool iw_quiet(int fd, uint64_t *way) { return false; }
 bool iw_reg_lost(int fd) { return false; }
