@@ -652,6 +652,9 @@ int stream_mapped(struct stream *st)
 
 int stream_unmap(struct stream *st)
 {
+	/* what was said of the taking was lost with its connection, or comes behind this by another one */
+	if (map_offered(st) && atomic_load(&stream_page_end(st)->hand) == IW_HAND_TAKEN)
+		stream_mapped(st);
 	if (!map_taken(st))
 		return -EINVAL;
 	if (iw_map_owner(map_of(st)) != IW_MAP_AGENT)

@@ -667,6 +667,21 @@ static void abandoned(void **state)
 	assert_int_equal(stream_unmap(app[0].st), -EINVAL);
 }
 
+/* By another connection than that it was offered on. */
+static void given_back_before_it_was_said(void **state)
+{
+	remote_pair();
+	assert_int_equal(ask(0), 0);
+	receive(0);
+	assert_true(take(0));
+	mapped_begin(&lib[0]);
+	both_ways();
+	unmap(0);
+	both_ways();
+	assert_true(stream_map_cancel(app[0].st));
+	both_ways();
+}
+
 static void taken_though_it_was_not_said(void **state)
 {
 	remote_pair();
@@ -1382,7 +1397,7 @@ int main(void)
 		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(restless), M(bulk_mapped), M(mapped_takes_no_more), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
-		M(one_at_a_time), M(opened_by_another), M(abandoned), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),
+		M(one_at_a_time), M(opened_by_another), M(abandoned), M(given_back_before_it_was_said), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),
 		M(closed_with_octets_unread), M(the_peer_closes), M(half_closed_by_the_peer), M(half_closed_by_the_library), M(done_while_mapped),
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
 		M(dead), M(dead_before_it_noted_what_it_sent), M(dead_before_it_noted_what_it_received), M(dead_with_octets_received_and_not_noted),
