@@ -26,7 +26,7 @@ traffic() {
 	server=$!
 	host_port 1 7025
 	counts_begin 1 2
-	is "$(host_exec_iw 2 timeout 60 "$PY" "$NET" smtp-client "$(host_addr 1)" 7025 3 2>&1)" "3 mails" "$title: small messages"
+	is "$(host_exec_iw 2 timeout 60 "$PY" "$NET" smtp-client "$(host_addr 1)" 7025 3 10 2>&1)" "30 mails" "$title: small messages"
 	sock_remote bulk_sizes >"$RIG_DIR/bulk.out" 2>&1
 	ok $? "$title: large messages" || tail -n 3 "$RIG_DIR/bulk.out" | sed 's/^/# /'
 	counts_end "$title" 4
@@ -126,7 +126,7 @@ middle() {
 # Whether a large write is read by the peer or written to it depends on how much of it is there at once: make it certain.
 RIG_DAEMON_OPTS="$RIG_DAEMON_OPTS -o read_threshold=32768"
 rig_up 2
-# a mail is over before anybody would miss something better
+# some mails are over before anybody would miss something better
 echo "upgrade_wait 200" >>"$IWSOCK_CONF"
 run "mapped" mapped
 for h in 1 2; do
