@@ -318,7 +318,7 @@ static bool put_in_place(const struct numbers *p, struct iw_candidate *c, struct
 	bool done = iw_holders_alone(holder, p->fd, p->n) && same_file(p, j->ino) && detach(p);
 	int unread = 0;
 
-	j->unread = IW_SYS(ioctl, p->fd[0], SIOCINQ, &unread) < 0 || unread;
+	j->unread = done && (IW_SYS(ioctl, p->fd[0], SIOCINQ, &unread) < 0 || unread);
 	if (done && !take(s)) {
 		attach(p, p->n, false);
 		done = false;

