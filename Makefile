@@ -151,7 +151,8 @@ $(B)/tests/interop/iwerr: tests/interop/iwerr.c | config.mk
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) -o $@ $< -lrdmacm -libverbs
 # one guest at a time: it is emulated, and answers have to come in time
-check-interop: all $(INTEROP) $(SOCK) $(LIBT)
+interop-programs: all $(INTEROP) $(SOCK) $(LIBT)
+check-interop: interop-programs
 	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} IW_JOBS=1 tests/run $(B) $(INTEROP_TESTS)
 INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
 
@@ -194,7 +195,8 @@ build/fuzz/libfuzzed.a: $(FUZZED)
 build/fuzz/%_fuzz: tests/fuzz/%_fuzz.c build/fuzz/libfuzzed.a
 	$(call say,FUZZ,$<)
 	$(Q)$(FUZZCC) -fsanitize=fuzzer,address,undefined -o $@ $< build/fuzz/libfuzzed.a $(URING_LIBS) $(SYSTEMD_LIBS) -lm
-fuzz: $(FUZZ)
+fuzzers: $(FUZZ)
+fuzz: fuzzers
 	$(Q)tests/fuzz/run $(T) $(FUZZ)
 
 # for tests/delays.t
@@ -261,5 +263,5 @@ distclean: clean
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 always:
-.PHONY: all always late-objects library-sources help tests check check-interop check-boot fuzz demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall dist format lint clean distclean
+.PHONY: all always late-objects library-sources help tests check check-interop interop-programs check-boot fuzz fuzzers demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:

@@ -24,6 +24,8 @@
 . "$(dirname "$0")/lib/rig.sh"
 
 modes="plain wire local remote remote6 mapped stay tcp nodaemon half-client half-server restless local-k remote-k relay killed-server killed-client killed-relay"
+# what no daemon has a part in is the same program and library in every build
+[ "${IW_BUILD##*/}" = plain ] || modes=$(sed -E 's/\b(wire|tcp|nodaemon) //g' <<<"$modes")
 at=
 while getopts m:k: o; do
 	case $o in
