@@ -83,7 +83,7 @@ def talk(hosts, kills, seen):
             if last:
                 until("the end of all programs", 30, lambda: all(p.over() for p in pairs))
             nap(rnd.choice((1000, 30000, 60000, 300000)) * rnd.random())
-            if k % 16 == 0:
+            if not seen["mapped"] or k % 16 == 0:
                 seen["mapped"] += sum(r.get("path") == "mapped" for h in hosts for r in h.ctl("streams"))
             if not last:
                 down = list(rnd.choice(([hosts[0]], [hosts[1]], [hosts[0]], [hosts[1]], hosts)))

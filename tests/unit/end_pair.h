@@ -96,7 +96,7 @@ static inline size_t write_mapped(struct side *s, size_t n)
 {
 	struct pair *m = s->m;
 	size_t skip = below(m, 2) ? 0 : below(m, 100), k;
-	uint8_t *buf = malloc(skip + n);
+	uint8_t *buf = kept_get(skip + n);
 	bool room = iw_end_room(&s->e);
 	struct iovec v[9];
 
@@ -104,7 +104,7 @@ static inline size_t write_mapped(struct side *s, size_t n)
 		buf[skip + i] = octet(s, s->produced + i);
 	pieces(m, buf, skip + n, v);
 	k = iw_end_put(&s->e, v, 9, skip, n);
-	free(buf);
+	kept_put(buf);
 	check(m, k <= n && (k || !room || !iw_end_room(&s->e)));	/* an ACK may have taken the credit */
 	check(m, k || iw_end_blocked(&s->e) || iw_end_state(&s->e) & (IW_END_SHUT | IW_END_DEAD));
 	/* nothing is left for which the caller's memory would be needed */
@@ -150,7 +150,7 @@ static inline size_t read_mapped(struct side *s, size_t n)
 	struct pair *m = s->m;
 	size_t unread = iw_end_unread(&s->e), k, off;
 	size_t skip = below(m, 2) ? 0 : below(m, 100);
-	uint8_t *buf = malloc(skip + n);
+	uint8_t *buf = kept_get(skip + n);
 	struct iovec v[9];
 
 	pieces(m, buf, skip + n, v);
@@ -163,7 +163,7 @@ static inline size_t read_mapped(struct side *s, size_t n)
 	k = iw_end_get(&s->e, v, 9, skip, n, false, 0);
 	check(m, k <= n && k <= unread && !k == !unread);
 	compare(s, buf + skip, k, s->consumed);
-	free(buf);
+	kept_put(buf);
 	return k;
 }
 
@@ -390,7 +390,7 @@ static inline struct pair *pair_new(uint64_t seed, const struct priv_param given
 
 		s->m = m;
 		s->peer = &m->s[!i];
-		s->wire = malloc(WIRE);
+		s->wire = kept_get(WIRE);
 		s->wire_max = below(m, 3) ? WIRE : 1000 + below(m, 100000);
 		s->limit = UINT64_MAX / 2;
 		priv_new(&s->v, given ? &given[i] : &pp[i], given ? &given[!i] : &pp[!i], !i);
@@ -401,7 +401,7 @@ static inline struct pair *pair_new(uint64_t seed, const struct priv_param given
 static inline void pair_free(struct pair *m)
 {
 	for (int i = 0; i < 2; i++) {
-		free(m->s[i].wire);
+		kept_put(m->s[i].wire);
 		priv_free(&m->s[i].v);
 	}
 	free(m);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proto/end.h"
+#include "kept.h"
 
 #define E_TX	0x100u
 #define E_RX	0x200u
@@ -17,7 +18,7 @@
 #define E_RQ	0x400u
 
 struct priv {
-	struct iw_map_priv p;		/* malloc()ed each, so that a sanitizer sees their ends */
+	struct iw_map_priv p;		/* each by itself, so that a sanitizer sees their ends */
 	uint8_t *tx_ring;
 	struct iw_map *map;
 	uint64_t map_len;
@@ -187,12 +188,12 @@ static inline void priv_new(struct priv *v, const struct priv_param *pp, const s
 
 	memset(v, 0, sizeof(*v));
 	v->p.f = calloc(1, sizeof(*v->p.f));
-	v->p.s = aligned_alloc(IW_SOFT_PAGE, sizeof(*v->p.s));
+	v->p.s = kept_get(sizeof(*v->p.s));
 	memset(v->p.s, 0, offsetof(struct iw_soft, rx));
-	v->p.rq = malloc(iw_rs_rq_len(p));
-	v->p.rd = malloc(p->rd_len);
-	v->p.rx_ring = malloc(p->rx_len);
-	v->p.tx = v->tx_ring = malloc(p->tx_len);
+	v->p.rq = kept_get(iw_rs_rq_len(p));
+	v->p.rd = kept_get(p->rd_len);
+	v->p.rx_ring = kept_get(p->rx_len);
+	v->p.tx = v->tx_ring = kept_get(p->tx_len);
 	*v->p.f = (struct iw_remote){ .magic = IW_REMOTE_MAGIC, .version = IW_REMOTE_VERSION, .running = 1, .p = *p };
 	v->p.s->magic = IW_SOFT_MAGIC;
 	v->p.s->version = IW_SOFT_VERSION;
@@ -214,19 +215,19 @@ static inline void priv_new(struct priv *v, const struct priv_param *pp, const s
 		abort();
 	iw_rs_depths(&v->p.f->rs, qp.ird, qp.ord);
 	v->map_len = iw_map_size(p);
-	v->map = aligned_alloc(IW_MAP_PAGE, v->map_len);
+	v->map = kept_get(v->map_len);
 	memset(v->map, 0, v->map_len);
 }
 
 static inline void priv_free(struct priv *v)
 {
 	free(v->p.f);
-	free(v->p.s);
-	free(v->p.rq);
-	free(v->p.rd);
-	free(v->p.rx_ring);
-	free(v->tx_ring);
-	free(v->map);
+	kept_put(v->p.s);
+	kept_put(v->p.rq);
+	kept_put(v->p.rd);
+	kept_put(v->p.rx_ring);
+	kept_put(v->tx_ring);
+	kept_put(v->map);
 }
 
 #endif

@@ -19,16 +19,18 @@ struct pair {
 
 static inline void pair_new(struct pair *t, struct iw_qp_param pa, struct iw_qp_param pb)
 {
+	static uint8_t a[MEMSZ], b[MEMSZ];
+
+	for (unsigned int i = 0; !b[MEMSZ - 1] && i < MEMSZ; i++) {
+		a[i] = (uint8_t)(i * 7 + i / 256);
+		b[i] = (uint8_t)(i * 11 + i / 512);
+	}
 	pa.initiator = 1;
 	pb.initiator = 0;
 	t->a = end_new(&pa);
 	t->b = end_new(&pb);
-	t->amem = aligned_alloc(64, MEMSZ);
-	t->bmem = aligned_alloc(64, MEMSZ);
-	for (unsigned int i = 0; i < MEMSZ; i++) {
-		t->amem[i] = (uint8_t)(i * 7 + i / 256);
-		t->bmem[i] = (uint8_t)(i * 11 + i / 512);
-	}
+	t->amem = memcpy(kept_get(MEMSZ), a, MEMSZ);
+	t->bmem = memcpy(kept_get(MEMSZ), b, MEMSZ);
 	end_reg(t->a, AMEM, 0, t->amem, MEMSZ, 63);
 	end_reg(t->b, BMEM, 0, t->bmem, MEMSZ, 63);
 }
@@ -37,8 +39,8 @@ static inline void pair_free(struct pair *t)
 {
 	end_free(t->a);
 	end_free(t->b);
-	free(t->amem);
-	free(t->bmem);
+	kept_put(t->amem);
+	kept_put(t->bmem);
 }
 
 static inline void post(struct end *e, const struct iw_wr *wr)

@@ -294,9 +294,9 @@ static void node_new(struct node *n, struct node *peer, uint32_t stag, const str
 	n->end = end_new(p);
 	n->peer = peer;
 	n->stag = stag;
-	n->mem = aligned_alloc(64, MEMSZ);
-	n->shadow = calloc(1, AREA);
-	n->wire = malloc(WIRE);
+	n->mem = kept_get(MEMSZ);
+	n->shadow = memset(kept_get(AREA), 0, AREA);
+	n->wire = kept_get(WIRE);
 	for (unsigned int i = 0; i < AREA; i++)
 		n->mem[i] = (uint8_t)((i * 2654435761u) >> 13 ^ stag);
 	memset(n->mem + AREA, 0, MEMSZ - AREA);
@@ -309,9 +309,9 @@ static void node_new(struct node *n, struct node *peer, uint32_t stag, const str
 static void node_free(struct node *n)
 {
 	end_free(n->end);
-	free(n->mem);
-	free(n->shadow);
-	free(n->wire);
+	kept_put(n->mem);
+	kept_put(n->shadow);
+	kept_put(n->wire);
 }
 
 static void params(struct iw_qp_param *a, struct iw_qp_param *b)

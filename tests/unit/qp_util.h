@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "proto/qp.h"
+#include "kept.h"
 
 struct reg {
 	uint32_t stag;
@@ -129,10 +130,9 @@ static inline struct end *end_new(const struct iw_qp_param *p)
 	struct end *e = calloc(1, sizeof(*e));
 
 	assert_non_null(e);
-	e->cq = calloc(END_CQ, sizeof(*e->cq));
-	e->in = malloc(END_IN);
-	e->out = malloc(IW_FPDU_MAX_MARKERS);
-	assert_true(e->cq && e->in && e->out);
+	e->cq = memset(kept_get(END_CQ * sizeof(*e->cq)), 0, END_CQ * sizeof(*e->cq));
+	e->in = kept_get(END_IN);
+	e->out = kept_get(IW_FPDU_MAX_MARKERS);
 	e->pd = e->stream = 1;
 	iw_qp_init(&e->qp);
 	if (p)
@@ -142,9 +142,9 @@ static inline struct end *end_new(const struct iw_qp_param *p)
 
 static inline void end_free(struct end *e)
 {
-	free(e->cq);
-	free(e->in);
-	free(e->out);
+	kept_put(e->cq);
+	kept_put(e->in);
+	kept_put(e->out);
 	free(e);
 }
 
