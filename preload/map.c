@@ -105,6 +105,7 @@ static bool flush(struct iw_stream *s, int flags)
 		n = IW_SYS(sendto, atomic_load(&s->mapped), p, len, flags | MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
 		if (n > 0) {
 			iw_end_out_done(&s->view, (size_t)n);
+			s->map_room = (size_t)n < len || iw_map_takes(len) > s->map_room ? 0 : s->map_room - iw_map_takes(len);
 			continue;
 		}
 		if (n != -EAGAIN && n != -EINTR && n != -ENOBUFS && n != -ENOMEM)

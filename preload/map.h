@@ -53,6 +53,12 @@ void iw_step_block(struct iw_step *st);		/* they are, from now on: who will let 
 
 void iw_map_lock(struct iw_stream *s, struct iw_step *st);
 void iw_map_unlock(struct iw_stream *s, const struct iw_step *st);
+/* What n octets take of T's send buffer (map_room), at most: with what its kernel keeps for each segment. */
+#define IW_MAP_LAST	4096u
+static inline uint32_t iw_map_takes(size_t n)
+{
+	return (uint32_t)(n + n / 4) + IW_MAP_LAST;
+}
 /* Under the lock: frames what is due, and gives TCP what it takes. true: nothing is left. */
 bool iw_map_flush(struct iw_stream *s);
 /* The same of octets that the program has written: TCP gathers them as it would its own; more: MSG_MORE, TCP_CORK. */

@@ -57,6 +57,8 @@ struct iw_stream {
 	bool map_gathers, map_pushed, map_nodelay;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program; what T has */
 	uint32_t map_tick;		/* under its lock: when somebody looked last at what came (paths/mapped.c) */
 	bool map_full;			/* under its lock: a send that does not wait found no room in T, which nobody has told of since */
+	bool map_nowait;		/* under its lock: who asked last whether its calls wait was told no */
+	uint32_t map_room;		/* under its lock: of T's send buffer, at least, as its kernel counts: only sends through here take of it */
 	short map_came;			/* under its lock: what those who wait are to be told */
 	_Atomic short known;		/* while it is mapped: its poll bits after the last step, and IW_KNOWN_MORE */
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */

@@ -36,7 +36,7 @@
 #include "preload/user.h"
 
 #define MOST	(256u << 10)	/* framed at a time, about */
-#define LAST	4096u		/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to a caller that does not wait */
+#define LAST	IW_MAP_LAST	/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to a caller that does not wait */
 #define LARGE	16384u
 #define BATCH	32768u	/* received at a time, if there is as much */
 #define AROUND	512u	/* what frames some of a reader's octets */
@@ -145,7 +145,8 @@ static bool has_room(struct iw_stream *s)
 void iw_mapped_begin(struct iw_stream *s)
 {
 	s->map_came = 0;
-	s->map_full = false;
+	s->map_full = s->map_nowait = false;
+	s->map_room = 0;
 	s->known = state(s);
 }
 
@@ -356,6 +357,7 @@ static bool waits(struct call *c)
 	if (!c->looked) {
 		c->waits = !(c->flags & MSG_DONTWAIT) && !(IW_SYS(fcntl, c->fd, F_GETFL, 0) & O_NONBLOCK);
 		c->looked = true;
+		c->s->map_nowait = !c->waits;
 	}
 	return c->waits;
 }
@@ -575,16 +577,26 @@ static int wait_for(struct call *c, unsigned int what, int option)
 
 /* ---- sending ---- */
 
-/* Nothing of what is framed will be left when the call returns: it waits, or TCP has room for more than that. */
-static bool takes_all(struct call *c, size_t n)
+static void look_for_room(struct iw_stream *s)
 {
 	uint32_t mem[SK_MEMINFO_VARS] = { 0 };
 	socklen_t len = sizeof(mem);
 
-	if (waits(c))
+	IW_SYS(getsockopt, atomic_load(&s->mapped), SOL_SOCKET, SO_MEMINFO, mem, &len);
+	s->map_room = mem[SK_MEMINFO_SNDBUF] > mem[SK_MEMINFO_WMEM_QUEUED] ? mem[SK_MEMINFO_SNDBUF] - mem[SK_MEMINFO_WMEM_QUEUED] : 0;
+}
+
+/* Nothing of what is framed will be left when the call returns: TCP has room for more than that, or it waits. What is likelier is asked first. */
+static bool takes_all(struct call *c, size_t n)
+{
+	struct iw_stream *s = c->s;
+
+	if (iw_map_takes(n) <= s->map_room)
 		return true;
-	IW_SYS(getsockopt, atomic_load(&c->s->mapped), SOL_SOCKET, SO_MEMINFO, mem, &len);
-	return mem[SK_MEMINFO_WMEM_QUEUED] + n + n / 4 + LAST <= mem[SK_MEMINFO_SNDBUF];
+	if (!s->map_nowait && waits(c))
+		return true;
+	look_for_room(s);
+	return iw_map_takes(n) <= s->map_room || waits(c);
 }
 
 /*
