@@ -450,12 +450,13 @@ static bool later(void *arg)
 
 static void silent_initiator(void **state)
 {
-	uint64_t until = engine_now_ms() + 300;
+	uint64_t until;
 
-	conf.startup_timeout = 50;
+	conf.startup_timeout = 500;
 	respond();
 	say_vec("mpa.req.r1.c");
 	hear_vec("mpa.rep.r1.c");
+	until = engine_now_ms() + 800;
 	run_until(later, &until);
 	assert_true(z.established && !z.closed);
 	say_vec("fpdu.send.5");
