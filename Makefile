@@ -89,9 +89,20 @@ $(B)/librnic.a: $(filter $(B)/obj/daemon/base/% $(B)/obj/daemon/rnic/%,$(DAEMON)
 $(B)/iwctl: $(IWCTL) $(B)/librnic.a $(B)/libproto.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(PROGLD) -o $@ $^ $(URING_LIBS) $(SYSTEMD_LIBS) $(JANSSON_LIBS) -lm
+ifeq ($(SAN),)
 $(B)/libiwsock.so: $(PRELOAD) preload/libiwsock.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,nodelete,-z,now,-z,relro -Wl,-Bsymbolic-functions -Wl,--version-script=preload/libiwsock.map -Wl,-soname,libiwsock.so -o $@ $(PRELOAD) -ldl
+else
+# what is never sanitized is the same in each build
+SAME := $(B)/libiwsock.so $(SOCK) $(APPS) $(LIBT) $(BENCH)
+$(SAME): $(B)/%: build/plain/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(SAME:$(B)/%=build/plain/%): same ;
+same:
+	$(Q)$(MAKE) -s --no-print-directory SAN= $(SAME:$(B)/%=build/plain/%)
+endif
 # programs hold the version and directories: others, and they are made anew
 ifneq ($(strip $(file <$(B)/defs)),$(strip $(DEFS)))
 $(B)/defs: always
@@ -130,6 +141,7 @@ tests/iwdut: $(B)/tests/iwdut always
 	$(Q)cmp -s $< $@ || cp $< $@
 # strangers' programs, as far as we are concerned: never sanitized, nothing of ours in them
 vpath %.c $(sort $(dir $(SOCKSRC)))
+ifeq ($(SAN),)
 $(SOCK): $(B)/tests/sock/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
@@ -139,6 +151,7 @@ $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
 $(B)/tests/lib/echoer: STATIC = -static
+endif
 
 # our end of the talks with Linux siw, and the verbs end, which runs in the guest of tests/interop/guest
 INTEROP := $(B)/tests/interop/peer $(B)/tests/interop/iwerr
@@ -263,5 +276,5 @@ distclean: clean
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 always:
-.PHONY: all always late-objects library-sources help tests check check-interop interop-programs check-boot fuzz fuzzers demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall dist format lint clean distclean
+.PHONY: all always same late-objects library-sources help tests check check-interop interop-programs check-boot fuzz fuzzers demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall dist format lint clean distclean
 .DELETE_ON_ERROR:
