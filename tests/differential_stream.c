@@ -58,7 +58,7 @@ static void guard(void)
 	s.pages = mmap(NULL, s.v.map_len + 2 * IW_MAP_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s.pages == MAP_FAILED || mprotect((uint8_t *)s.pages + IW_MAP_PAGE, s.v.map_len, PROT_READ | PROT_WRITE))
 		die("no memory");
-	free(s.v.map);
+	kept_put(s.v.map);
 	s.v.map = (struct iw_map *)((uint8_t *)s.pages + IW_MAP_PAGE);
 }
 
