@@ -277,8 +277,6 @@ static bool wanted_back(void *arg)
 
 static void restless(void **state)
 {
-	unsigned int soon = 0;
-
 	conf.map = CONF_MAP_RESTLESS;
 	remote_pair();
 	for (int n = 0; n < 20; n++) {
@@ -290,9 +288,8 @@ static void restless(void **state)
 		run_until(wanted_back, &app[0]);
 		unmap(0);
 		assert_false(wanted_back(&app[0]));
-		soon += engine_now_ms() - began < 900;
+		assert_true(engine_now_ms() - began < 900);
 	}
-	assert_true(soon >= 10);	/* a machine with other things to do may stand still in some of them */
 	conf.map = CONF_MAP_YES;
 }
 
