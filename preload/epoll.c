@@ -631,7 +631,8 @@ static int wait_look(const struct wait *w, bool *again)
 		iw_ready_sets();
 	n = iw_look_any() && writable(w->ev, w->n) && iw_mask_ok(w->ss) ? with_known(&l, w, seq) : 0;
 	if (!n) {
-		n = atomic_load_explicit(&iw_reg_mapped, memory_order_relaxed) ? wait_some(w) : wait_once(w);
+		n = atomic_load_explicit(&iw_reg_mapped, memory_order_relaxed) || atomic_load_explicit(&iw_streams_near, memory_order_relaxed) ?
+			    wait_some(w) : wait_once(w);
 		*again = n > 0;
 	}
 	iw_look_woke(&l);
@@ -649,6 +650,7 @@ static int wait_for(struct wait *w)
 	bool again;
 	int n;
 
+	iw_cancel_point();
 	if (w->call != PWAIT2)
 		iw_deadline_ms(&d, w->ms);
 	else if ((w->t && iw_copy_in(&w->left, w->t, sizeof(w->left))) || !iw_deadline_ts(&d, w->t ? &w->left : NULL))

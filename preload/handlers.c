@@ -61,6 +61,8 @@ static void later(int n, siginfo_t *info, ucontext_t *uc)
 
 	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
 	t->mask &= mask;	/* one that interrupts us, or that we interrupt, is no different: the smallest is the program's */
+	if (!t->came)
+		t->first = n;
 	t->came = true;
 	mask |= ~IW_SIG_FAULTS;
 	memcpy(&uc->uc_sigmask, &mask, sizeof(mask));

@@ -28,6 +28,7 @@ void iw_handlers_look(void);
 struct iw_handlers_step {
 	volatile uint32_t n;		/* steps it is in */
 	volatile bool came;		/* a signal, which waits: all are blocked, */
+	volatile int first;		/* which */
 	volatile uint64_t mask;		/* and these were before */
 };
 extern __thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));

@@ -9,6 +9,8 @@
 #define IW_PRELOAD_LIB_H
 
 #include <errno.h>
+#include <pthread.h>
+#include <sys/single_threaded.h>
 
 #define IW_EXPORT __attribute__((visibility("default")))
 
@@ -20,6 +22,13 @@ static inline int iw_fail(int err)
 {
 	errno = err;
 	return -1;
+}
+
+/* Where what follows may be done without the libc call that would be one: a pending cancellation ends the thread. */
+static inline void iw_cancel_point(void)
+{
+	if (!__libc_single_threaded)
+		pthread_testcancel();
 }
 
 #endif

@@ -51,6 +51,30 @@ static int wait_once(const struct call *c, struct pollfd *p, nfds_t n)
 	return iw_real.poll(p, n, (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000));
 }
 
+/* Awake for a moment, where that paid. */
+static int wait_awake(const struct call *c, struct pollfd *v, nfds_t count)
+{
+	struct iw_spin z;
+	long n;
+
+	if (!c->d.end)
+		return wait_once(c, v, count);
+	iw_spin_begin(&z);
+	n = iw_spin_poll(&z, v, count, c->mask);
+	if (iw_spin_over(&z) && n <= 0)
+		n = iw_fail(EINTR);
+	else if (!n)
+		n = wait_once(c, v, count);
+	iw_spin_end(&z);
+	return (int)n;
+}
+
+/* Carriers among them are streams of one host, or plain. */
+static int wait_carriers(const struct call *c, struct pollfd *v, nfds_t count)
+{
+	return atomic_load_explicit(&iw_streams_near, memory_order_relaxed) ? wait_awake(c, v, count) : wait_once(c, v, count);
+}
+
 /* It was kicked. */
 static void seen(const struct call *c, const struct pollfd *kicked)
 {
@@ -243,22 +267,6 @@ static int put_mapped(const struct call *c, struct pollfd *v)
 	return found;
 }
 
-/* Awake for a moment, where that paid. */
-static int wait_awake(const struct call *c, struct pollfd *v)
-{
-	struct iw_spin z;
-	long n;
-
-	iw_spin_begin(&z);
-	n = iw_spin_poll(&z, v, c->n + 1, c->mask);
-	if (iw_spin_over(&z) && n <= 0)
-		n = iw_fail(EINTR);
-	else if (n <= 0)
-		n = wait_once(c, v, c->n + 1);
-	iw_spin_end(&z);
-	return (int)n;
-}
-
 /* One wait by a copy in which mapped sockets stand for their streams. WOKEN: it is to be seen what is ready. */
 static int wait_mapped(const struct call *c, struct pollfd *v)
 {
@@ -269,7 +277,7 @@ static int wait_mapped(const struct call *c, struct pollfd *v)
 	if (found)
 		iw_deadline_ms(&now.d, 0);
 	if ((nfds_t)found < c->n || !iw_mask_ok(c->mask))
-		rc = now.d.end ? wait_awake(&now, v) : wait_once(&now, v, c->n + 1);
+		rc = wait_awake(&now, v, c->n + 1);
 	for (nfds_t i = 0; i < c->n; i++) {
 		closed |= v[i].fd >= 0 && v[i].fd != c->p[i].fd && !mapped(&c->p[i]);	/* the kernel looks once more when time is over */
 		if (rc > 0 && !c->p[i].revents && (v[i].fd == c->p[i].fd || !(v[i].revents & POLLNVAL)))
@@ -373,7 +381,7 @@ static int wait_woken(const struct call *c, struct pollfd *v)
 
 	if (may_be_shut(c, &now) && now)
 		return WOKEN;
-	rc = wait_once(c, v, c->n + 1);
+	rc = wait_carriers(c, v, c->n + 1);
 	if (rc <= 0)
 		return rc;
 	for (nfds_t i = 0; i < c->n; i++)
@@ -438,6 +446,7 @@ static int wait_room(const struct call *c, bool now)
 
 static int poll_streams(const struct call *c)
 {
+	iw_cancel_point();
 	for (;;) {
 		bool muted = false, ready, now;
 		int rc, found;
@@ -447,7 +456,7 @@ static int poll_streams(const struct call *c)
 		if (any_mapped(c, &ready))
 			rc = wait_copy(c, !ready, wait_mapped);
 		else
-			rc = may_be_shut(c, &now) && (now || iw_kick_may()) ? wait_room(c, now) : wait_once(c, c->p, c->n);
+			rc = may_be_shut(c, &now) && (now || iw_kick_may()) ? wait_room(c, now) : wait_carriers(c, c->p, c->n);
 		if (rc <= 0 && rc != WOKEN)
 			return rc;
 		found = correct_all(c, &muted);

@@ -120,6 +120,7 @@ bool iw_spin_over(struct iw_spin *z)
 {
 	bool came = z->held && iw_handlers_step.came;
 
+	z->signal = came ? iw_handlers_step.first : 0;
 	if (z->held)
 		iw_handlers_release();
 	z->held = false;

@@ -29,6 +29,7 @@ struct iw_spin {
 	int64_t most;		/* how long; 0: not at all */
 	uint32_t looks;
 	bool held;
+	int signal;		/* which came first, once it is over */
 };
 
 void iw_spin_begin(struct iw_spin *z);

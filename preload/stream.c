@@ -28,6 +28,7 @@ struct chunk {
 	uint32_t next[IW_STREAMS_CHUNK];	/* free list: index + 1 */
 };
 
+_Atomic bool iw_streams_near;
 struct iw_stream *_Atomic iw_stream_chunks[IW_STREAMS_CHUNKS];
 static uint8_t *pages[IW_STREAMS_CHUNKS];
 static size_t stride;			/* from page to page: the kernel's own may be larger than ours */
@@ -135,6 +136,8 @@ struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int 
 	atomic_store(&s->path, &iw_carrier);
 	memset(&s->refs, 0, sizeof(*s) - offsetof(struct iw_stream, refs));	/* the slot's last stream may still have a reader */
 	atomic_store(&s->flags, m->flags);
+	if (m->flags & IW_PAGE_NEAR)
+		atomic_store(&iw_streams_near, true);
 	s->end = m->end;
 	s->local = m->local;
 	s->peer = m->peer;

@@ -34,6 +34,7 @@ struct iw_stream {
 	struct iw_addr local, peer;	/* by the daemon's message: whoever has the other end of a LOCAL stream writes in the page */
 	uint64_t stream_id, conn_id;
 	_Atomic uint64_t tx_put;	/* octets this process wrote (threads may lose some): bounds SIOCOUTQ */
+	_Atomic bool nowait;		/* on the carrier a receive that found nothing was not one that waits */
 	_Atomic uint32_t sopt;		/* options kept by the library, see opts.h */
 	uint32_t holder;		/* index of its holders, and of the candidate it was; 0: handed in, whoever did may have it too */
 	_Atomic uint32_t passed;	/* by SCM_RIGHTS: our close is not the last one */
@@ -64,6 +65,8 @@ struct iw_stream {
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */
 	_Atomic uint32_t reg;		/* its registration (reg.c): index + 1; 0: none; IW_REG_MANY */
 };
+
+extern _Atomic bool iw_streams_near;	/* there is one whose other end may be on this host, or there was */
 
 /* What to wait on in the kernel for this stream, which its fd is fd. The bits of its path say what an event means. */
 static inline int iw_stream_wait_fd(struct iw_stream *s, int fd)

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: MIT
 /* The carrier as a path: the kernel's own calls on a unix socket, with the flags put right that it has no notion of. */
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 
+#include "preload/handlers.h"
 #include "preload/lib.h"
+#include "preload/opts.h"
 #include "preload/opts_tcp.h"
 #include "preload/path.h"
 #include "preload/paths/carrier.h"
 #include "preload/real.h"
+#include "preload/spin.h"
 #include "preload/stream.h"
 #include "preload/sys.h"
 #include "preload/tcpstate.h"
 
+#define LOOK_MOST	(1ul << 30)	/* above it read() and recv() may differ in what they say of a length */
 #define SKB_OVERHEAD	768	/* what the kernel accounts for a small buffer beside its octets */
 
 /* ---- sending ---- */
@@ -198,13 +204,67 @@ static IW_APART ssize_t rx_flags(struct iw_stream *s, int fd, struct iw_io *io, 
 	return io->vec ? recv_vec(fd, io, flags) : iw_real.recv(fd, io->one.iov_base, io->one.iov_len, flags);
 }
 
-static ssize_t carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+static ssize_t rx_call(int fd, struct iw_io *io, int flags)
 {
 	if (io->form != IW_IO_SOCK)
 		return io->vec ? rx_file(fd, io) : iw_real.read(fd, io->one.iov_base, io->one.iov_len);
-	if (iw_unlikely((flags & MSG_OOB) || ((flags & MSG_PEEK) && (flags & MSG_WAITALL))))
-		return rx_flags(s, fd, io, flags);
 	return io->vec ? recv_vec(fd, io, flags) : iw_real.recv(fd, io->one.iov_base, io->one.iov_len, flags);
+}
+
+/* It waits, and is awake for a moment first; but where the kernel would wait for more than the first octet. */
+static bool may_look(struct iw_stream *s, const struct iw_io *io, int flags)
+{
+	return iw_stream_local(s) && !io->vec && io->one.iov_len - 1 < LOOK_MOST && io->form != IW_IO_V2 && !(flags & (MSG_DONTWAIT | MSG_WAITALL)) &&
+	       !atomic_load_explicit(&s->nowait, memory_order_relaxed) &&
+	       !(atomic_load_explicit(&iw_stream_end(s)->opts, memory_order_relaxed) & IW_SOPT_RCVLOWAT);
+}
+
+static bool waits(struct iw_stream *s, int fd)
+{
+	bool nowait = IW_SYS(fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
+
+	atomic_store_explicit(&s->nowait, nowait, memory_order_relaxed);
+	return !nowait;
+}
+
+/* A sleep, with its time-out, would not have gone on after this one's handler. */
+static bool interrupts(int fd, int sig)
+{
+	struct timeval tv = { 0, 0 };
+	socklen_t l = sizeof(tv);
+
+	return (atomic_load(&iw_handlers_interrupt) >> (sig - 1) & 1) ||
+	       (IW_SYS(getsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &tv, &l) >= 0 && (tv.tv_sec || tv.tv_usec));
+}
+
+static ssize_t rx_look(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	struct iw_spin z;
+	ssize_t n = -EAGAIN;
+
+	iw_cancel_point();
+	iw_spin_begin(&z);
+	while (n == -EAGAIN && iw_spin_on(&z)) {
+		n = IW_SYS(recvfrom, fd, io->one.iov_base, io->one.iov_len, flags | MSG_DONTWAIT, NULL, NULL);
+		if (n == -EAGAIN && z.looks == 1 && !waits(s, fd))
+			z.begin = z.most = 0;
+	}
+	iw_spin_over(&z);
+	if (n == -EAGAIN && z.signal && z.begin && interrupts(fd, z.signal))
+		n = -EINTR;
+	if (n == -EAGAIN || n == -ENOTSOCK)
+		n = rx_call(fd, io, flags);
+	else
+		n = iw_ret(n);
+	iw_spin_end(&z);
+	return n;
+}
+
+static ssize_t carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	if (iw_unlikely(io->form == IW_IO_SOCK && ((flags & MSG_OOB) || ((flags & MSG_PEEK) && (flags & MSG_WAITALL)))))
+		return rx_flags(s, fd, io, flags);
+	return may_look(s, io, flags) ? rx_look(s, fd, io, flags) : rx_call(fd, io, flags);
 }
 
 /* ---- what it holds, and its ends ---- */

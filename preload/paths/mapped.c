@@ -760,6 +760,8 @@ static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 		return (ssize_t)io->one.iov_len;
 	if (iw_unlikely(flags & MSG_OOB))	/* no urgent mark on this path yet */
 		return iw_fail(EOPNOTSUPP);
+	if (io->vec || !io->own)	/* sendfile() is none */
+		iw_cancel_point();
 	if (!call_init(&c, s, fd, io, flags))
 		return -1;
 	n = tx_call(&c, io);
@@ -959,6 +961,7 @@ static ssize_t mapped_rx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 
 	if (iw_unlikely((flags & MSG_OOB) || (io->form == IW_IO_V2 && io->off != -1)))
 		return iw_carrier.rx(s, fd, io, flags);
+	iw_cancel_point();
 	if (!call_init(&c, s, fd, io, flags))
 		return -1;
 	if (!c.len && io->form != IW_IO_SOCK)

@@ -74,6 +74,7 @@
 #define SYS_iwt_getsockopt SYS_getsockopt
 #define SYS_iwt_setsockopt SYS_setsockopt
 #define SYS_iwt_sendto SYS_sendto
+#define SYS_iwt_recvfrom SYS_recvfrom
 #define SYS_iwt_ioctl SYS_ioctl
 
 #include "preload/fdtab.h"
@@ -126,7 +127,9 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 #define count poll_count
 #include "preload/spin.c"
 _Atomic uint8_t iw_conf_spin;
+_Atomic bool iw_streams_near;
 _Atomic uint32_t iw_handlers, iw_handlers_unseen;
+_Atomic uint64_t iw_handlers_restart, iw_handlers_interrupt;
 __thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
 void iw_handlers_late(void) { }
 #include "preload/poll.c"
