@@ -14,7 +14,8 @@
 #define SHORT		3u		/* waits in a row that would have paid, before one is tried */
 #define APART_NS	1000		/* looks: each keeps what sends from the socket for a moment */
 #define GAP_NS		20000		/* between two looks: perhaps the processor had something else to do */
-#define PAUSE_NS	200000ll	/* after one that did not pay, twice as long each time */
+#define CREDIT_MOST_NS	1000000ll	/* of the time that paid looks took, others may take as much without a pause */
+#define PAUSE_NS	200000ll	/* after one that did not pay, and no credit; twice as long each time */
 #define PAUSE_MOST_NS	1000000000ll
 
 /* What the waits of a thread were like. */
@@ -25,6 +26,7 @@ static __thread struct habit {
 	long taken;		/* times that the processor was taken from it, when that was last asked */
 	uint32_t shorts;	/* in a row */
 	uint32_t ns;		/* how long such a wait is, about */
+	int64_t credit;		/* ns */
 	bool one_cpu;
 } habit __attribute__((tls_model("initial-exec")));
 
@@ -48,6 +50,8 @@ static int64_t how_long(int64_t now)
 
 	if (atomic_load_explicit(&iw_conf_spin, memory_order_relaxed) == IW_SPIN_ALWAYS)
 		return LONGEST_NS;
+	if (habit.credit > 0 && !one_cpu(now))
+		return LONGEST_NS;
 	if (habit.shorts < SHORT || now < habit.after || one_cpu(now))
 		return 0;
 	return ns < LONGEST_NS ? ns : LONGEST_NS;
@@ -65,7 +69,7 @@ void iw_spin_begin(struct iw_spin *z)
 		iw_handlers_hold();
 }
 
-/* It did not pay. */
+/* It did not pay, and too few others do. */
 static void unpaid(int64_t now)
 {
 	habit.pause = habit.pause > PAUSE_NS / 2 ? 2 * habit.pause : PAUSE_NS;
@@ -111,7 +115,11 @@ bool iw_spin_on(struct iw_spin *z)
 		z->last = now;
 		return true;
 	}
-	unpaid(now);
+	habit.credit -= now - z->begin;
+	if (now - z->begin < z->most)	/* taken away */
+		habit.credit = 0;
+	if (habit.credit <= 0)
+		unpaid(now);
 	z->most = 0;
 	return false;
 }
@@ -144,8 +152,12 @@ void iw_spin_end(struct iw_spin *z)
 	if (!z->begin)
 		return;
 	ns = iw_mono_ns() - z->begin;
-	if (z->most)		/* found by a look */
+	if (z->most) {		/* found by a look */
 		habit.pause /= 2;
+		habit.credit = (habit.credit > 0 ? habit.credit : 0) + ns;
+		if (habit.credit > CREDIT_MOST_NS)
+			habit.credit = CREDIT_MOST_NS;
+	}
 	if (ns > LONGEST_NS) {
 		habit.shorts = 0;
 		return;

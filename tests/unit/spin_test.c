@@ -123,8 +123,10 @@ static void at_most_so_long(void **state)
 	assert_in_range(wait_ns(60000), LONGEST_NS / look_ns - 2, LONGEST_NS / look_ns + 1);
 	assert_in_range(now_ns - began, 60000, 61000);
 
-	begin(state);		/* and hardly longer than the others were */
+	begin(state);		/* and hardly longer than the others were, if none has paid for more */
 	short_waits(50);
+	assert_true(habit.credit > 0);
+	habit.credit = 0;
 	assert_in_range(wait_ns(60000), 1, (2 * 10000 + SPARE_NS) / look_ns + 1);
 }
 
@@ -150,6 +152,21 @@ static void less_often_in_vain(void **state)
 	}
 	assert_true(waits > 900000);
 	assert_in_range(looked, 2, 40);
+}
+
+/* Looks that paid pay for as much time of others: those that follow are not slept through. No more than that, in the long run. */
+static void some_in_vain(void **state)
+{
+	unsigned int looked = 0;
+
+	short_waits(SHORT + 10);
+	for (int i = 0; i < 1000; i++)
+		looked += wait_ns(i % 10 ? 10000 : 60000) > 0;
+	assert_int_equal(looked, 1000);
+	looked = 0;
+	for (int i = 0; i < 1000; i++)
+		looked += wait_ns(i % 10 ? 60000 : 10000) > 0;
+	assert_in_range(looked, 2, 200);
 }
 
 static void busy_processor(void **state)
@@ -219,6 +236,7 @@ int main(void)
 		cmocka_unit_test_setup(not_where_waits_are_long, begin),
 		cmocka_unit_test_setup(at_most_so_long, begin),
 		cmocka_unit_test_setup(less_often_in_vain, begin),
+		cmocka_unit_test_setup(some_in_vain, begin),
 		cmocka_unit_test_setup(busy_processor, begin),
 		cmocka_unit_test_setup(one_processor, begin),
 		cmocka_unit_test_setup(as_the_file_says, begin),
