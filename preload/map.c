@@ -311,6 +311,7 @@ void iw_maps_forked_child(void)
 		atomic_store(&s->map_lock.v, 0);
 		atomic_store(&s->path, &iw_carrier);
 		atomic_fetch_sub(&maps, 1);
+		iw_stream_carried(s, true);
 		vacate(s->map, s->map_len);
 		iw_fd_unhide_close(tcp);
 		iw_stream_apart(s);
@@ -450,6 +451,7 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 	iw_mapped_begin(s);
 	atomic_fetch_add(&s->map_epoch, 1);
 	atomic_fetch_add(&maps, 1);
+	iw_stream_carried(s, false);
 	atomic_fetch_sub(&s->tx_put, s->view.f->rs.tx_pos);
 	atomic_store(&s->mapped, g->tcp);
 	atomic_store(&s->path, &iw_mapped);
@@ -560,6 +562,7 @@ static int stop(struct iw_stream *s)
 		atomic_store(&s->known, 0);
 		atomic_fetch_add(&s->map_epoch, 1);
 		atomic_fetch_sub(&maps, 1);
+		iw_stream_carried(s, true);
 		atomic_fetch_and(&s->map->owner, ~(uint64_t)IW_MAP_OWNER);	/* to IW_MAP_AGENT */
 		vacate(s->map, s->map_len);
 	}

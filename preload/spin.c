@@ -7,6 +7,7 @@
 #include "handlers.h"
 #include "lib.h"
 #include "spin.h"
+#include "stream.h"
 #include "sys.h"
 
 #define LONGEST_NS	50000		/* a wait that is longer does not pay */
@@ -48,6 +49,8 @@ static int64_t how_long(int64_t now)
 {
 	int64_t ns = 2ll * habit.ns + SPARE_NS;
 
+	if (atomic_load_explicit(&iw_streams_carried, memory_order_relaxed))
+		return 0;
 	if (atomic_load_explicit(&iw_conf_spin, memory_order_relaxed) == IW_SPIN_ALWAYS)
 		return LONGEST_NS;
 	if (habit.credit > 0 && !one_cpu(now))

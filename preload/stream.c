@@ -29,6 +29,7 @@ struct chunk {
 };
 
 _Atomic bool iw_streams_near;
+_Atomic uint32_t iw_streams_carried;
 struct iw_stream *_Atomic iw_stream_chunks[IW_STREAMS_CHUNKS];
 static uint8_t *pages[IW_STREAMS_CHUNKS];
 static size_t stride;			/* from page to page: the kernel's own may be larger than ours */
@@ -138,6 +139,7 @@ struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int 
 	atomic_store(&s->flags, m->flags);
 	if (m->flags & IW_PAGE_NEAR)
 		atomic_store(&iw_streams_near, true);
+	iw_stream_carried(s, !(m->flags & IW_PAGE_LOCAL));
 	s->end = m->end;
 	s->local = m->local;
 	s->peer = m->peer;
@@ -199,6 +201,7 @@ void iw_stream_put(struct iw_stream *s, bool closing)
 		if (s->ctl_gen == iw_daemon_gen())
 			iw_daemon_tell_id(IW_CTL_CLOSED, s->conn_id, 0, -1);
 	}
+	iw_stream_carried(s, false);
 	if (s->holder)
 		iw_holders_put(s->holder);
 	idx = slot_of(s);

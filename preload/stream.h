@@ -34,6 +34,7 @@ struct iw_stream {
 	struct iw_addr local, peer;	/* by the daemon's message: whoever has the other end of a LOCAL stream writes in the page */
 	uint64_t stream_id, conn_id;
 	_Atomic uint64_t tx_put;	/* octets this process wrote (threads may lose some): bounds SIOCOUTQ */
+	_Atomic bool carried;		/* counted there */
 	_Atomic bool nowait;		/* on the carrier a receive that found nothing was not one that waits */
 	_Atomic uint32_t sopt;		/* options kept by the library, see opts.h */
 	uint32_t holder;		/* index of its holders, and of the candidate it was; 0: handed in, whoever did may have it too */
@@ -67,6 +68,7 @@ struct iw_stream {
 };
 
 extern _Atomic bool iw_streams_near;	/* there is one whose other end may be on this host, or there was */
+extern _Atomic uint32_t iw_streams_carried;	/* those whose octets the daemon passes on: it wants a processor */
 
 /* What to wait on in the kernel for this stream, which its fd is fd. The bits of its path say what an event means. */
 static inline int iw_stream_wait_fd(struct iw_stream *s, int fd)
@@ -85,6 +87,13 @@ static inline int iw_stream_wait_fd(struct iw_stream *s, int fd)
 #define IW_SHUT_RST	8u	/* LOCAL: wrote after the peer's close: TCP would have got a RST in CLOSE_WAIT */
 #define IW_SHUT_OOB	16u	/* LOCAL: MSG_OOB was used: POLLPRI, SIOCATMARK and SIGURG are the carrier's */
 
+/* Whether the daemon passes its octets on. */
+static inline void iw_stream_carried(struct iw_stream *s, bool carried)
+{
+	if (atomic_exchange(&s->carried, carried) != carried)
+		atomic_fetch_add(&iw_streams_carried, carried ? 1 : -1u);
+}
+
 /*
  * Never taken back once it was seen. Of a stream that is not NEAR the daemon alone has the page, besides our own user; it says LOCAL of
  * none of them.
@@ -98,6 +107,7 @@ static inline bool iw_stream_local(struct iw_stream *s)
 	if (atomic_load(&s->page->end[1].hand) != IW_HAND_TAKEN)
 		return false;
 	atomic_fetch_or(&s->flags, IW_PAGE_LOCAL);
+	iw_stream_carried(s, false);
 	return true;
 }
 

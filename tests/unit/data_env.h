@@ -128,6 +128,7 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 #include "preload/spin.c"
 _Atomic uint8_t iw_conf_spin;
 _Atomic bool iw_streams_near;
+_Atomic uint32_t iw_streams_carried;
 _Atomic uint32_t iw_handlers, iw_handlers_unseen;
 _Atomic uint64_t iw_handlers_restart, iw_handlers_interrupt;
 __thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));

@@ -23,6 +23,7 @@
 #include "preload/sleeps.c"
 #include "preload/spin.c"
 _Atomic uint8_t iw_conf_spin;
+_Atomic uint32_t iw_streams_carried;
 #define ours map_ours
 #define take map_take
 #include "preload/map.c"

@@ -86,6 +86,7 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 _Atomic uint8_t iw_conf_spin = IW_SPIN_NO;	/* waits are counted */
 _Atomic uint32_t iw_handlers, iw_handlers_unseen;
 _Atomic bool iw_streams_near;
+_Atomic uint32_t iw_streams_carried;
 __thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
 void iw_handlers_late(void) { }
 #include "preload/epoll.c"

@@ -47,6 +47,7 @@ static long fake_ppoll(void *p, unsigned long n, const void *t, const void *mask
 #undef clock_gettime
 
 _Atomic uint8_t iw_conf_spin;
+_Atomic uint32_t iw_streams_carried;
 _Atomic uint32_t iw_handlers, iw_handlers_unseen;
 __thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
 static unsigned int late;
@@ -204,6 +205,16 @@ static void as_the_file_says(void **state)
 	assert_int_equal(wait_ns(10000), 0);
 }
 
+/* It would take the processor from the daemon that it waits for. */
+static void daemon_is_between(void **state)
+{
+	short_waits(50);
+	atomic_store(&iw_streams_carried, 1);
+	assert_int_equal(wait_ns(10000), 0);
+	atomic_store(&iw_streams_carried, 0);
+	assert_true(wait_ns(10000) > 0);
+}
+
 /* They are put off, and run when nothing is looked at any more; those that the library does not see would come in between. */
 static void handlers(void **state)
 {
@@ -237,6 +248,7 @@ int main(void)
 		cmocka_unit_test_setup(at_most_so_long, begin),
 		cmocka_unit_test_setup(less_often_in_vain, begin),
 		cmocka_unit_test_setup(some_in_vain, begin),
+		cmocka_unit_test_setup(daemon_is_between, begin),
 		cmocka_unit_test_setup(busy_processor, begin),
 		cmocka_unit_test_setup(one_processor, begin),
 		cmocka_unit_test_setup(as_the_file_says, begin),
