@@ -83,10 +83,11 @@ struct iw_path_ops {
 	short (*wait_events)(struct iw_stream *s, short events);
 	/*
 	 * Of a stream that is mapped (iw_stream.mapped), whose bits() are TCP's as they are; they keep iw_stream.known. step: gives and takes all
-	 * that the mapped socket takes and has now, without waiting; returns POLLIN when stream octets, the FIN or an error came, POLLOUT when
+	 * that the mapped socket takes and has now, without waiting; with `some` it takes no more than makes stream octets readable, if nothing
+	 * else is to be told; returns POLLIN when stream octets, the FIN or an error came, POLLOUT when
 	 * there is room where there was none. Whoever calls it, or does the same in other operations, says iw_ready() what came.
 	 */
-	short (*step)(struct iw_stream *s, int fd);
+	short (*step)(struct iw_stream *s, int fd, bool some);
 	/* SIOCINQ, SIOCOUTQ and SIOCOUTQNSD: octets, or -errno. */
 	long (*inq)(struct iw_stream *s, int fd);
 	int (*outq)(struct iw_stream *s, int fd, bool unsent);

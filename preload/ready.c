@@ -345,6 +345,12 @@ static bool only_room(const struct iw_stream *s, uint32_t events)
 	return !(events & ~(uint32_t)OUTS) && s->known & POLLOUT;
 }
 
+/* It is told of octets as long as there are some, of those that are left to the kernel by the kernel, and neither of room nor of a FIN behind them. */
+static bool only_in(const struct iw_reg *r, uint32_t events)
+{
+	return iw_reg_is_level(r->events) && !(r->events & OUTS) && !((r->events | events) & (EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI));
+}
+
 /* The kernel said something of a mapped socket: does that mean something for the program? */
 static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 {
@@ -359,7 +365,7 @@ static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 	}
 	if (!is_ours(r, ev->events))
 		return false;
-	what = only_room(s, ev->events) ? 0 : iw_path(s)->step(s, r->fd);
+	what = only_room(s, ev->events) ? 0 : iw_path(s)->step(s, r->fd, only_in(r, ev->events));
 	if (what)
 		came(s, r->fd, what, r);
 	if (was_told(r, l)) {		/* a moment ago: it is one event */
@@ -448,7 +454,7 @@ static void step_all(int epfd)
 			iw_ready_set(fd);
 		} else if (iw_reg_is_mapped(r)) {
 			struct iw_stream *s = r->s;
-			short what = iw_path(s)->step(s, fd);
+			short what = iw_path(s)->step(s, fd, false);
 
 			if (what)
 				came(s, fd, what, NULL);

@@ -12,7 +12,7 @@
 #define SQ_KEPT		32u			/* entries of the send queue, for the same */
 #define FRAME_MIN	(IW_SOFT_TX / 8)	/* with less no octets are framed */
 #define LATE_SMALL	4u			/* messages that are left where they came */
-#define FRONT		1024u			/* of an FPDU that was begun, to be moved */
+#define FRONT		4096u			/* of an FPDU that was begun, to be moved */
 
 /* ---- a change: its owner may die at any instruction ---- */
 

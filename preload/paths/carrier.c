@@ -279,7 +279,7 @@ static short carrier_wait_events(struct iw_stream *s, short events)
 	return events;
 }
 
-static short carrier_step(struct iw_stream *s, int fd)
+static short carrier_step(struct iw_stream *s, int fd, bool some)
 {
 	return 0;
 }

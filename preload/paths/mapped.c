@@ -39,6 +39,7 @@
 #define LAST	IW_MAP_LAST	/* of a large send: not framed before TCP has the rest, so that what TCP does not take can be left to a caller that does not wait */
 #define LARGE	16384u
 #define BATCH	32768u	/* received at a time, if there is as much */
+#define SOME	(200u << 10)	/* received for who is only told that there is some: three full FPDUs, so that nothing has to make way into the ring */
 #define AROUND	512u	/* what frames some of a reader's octets */
 #define ENOUGH	(512u << 10)	/* on its way to a reader that does not read: so much TCP takes */
 #define PIECE	32768u	/* of memory that is good or bad */
@@ -285,8 +286,8 @@ static void came(struct iw_stream *s, long n)
 		s->map_came |= POLLIN;
 }
 
-/* The octets that came, of most; else there are none now. */
-static long take(struct iw_stream *s, size_t *most)
+/* The octets that came, of most, which are limit at most; else there are none now. */
+static long take(struct iw_stream *s, size_t limit, size_t *most)
 {
 	uint8_t *p;
 	long n;
@@ -294,6 +295,8 @@ static long take(struct iw_stream *s, size_t *most)
 	if (iw_end_state(&s->view) & ENDED)
 		return 0;
 	p = iw_end_in(&s->view, most);
+	if (*most > limit)
+		*most = limit;
 	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, *most, MSG_DONTWAIT, NULL, NULL);
 	came(s, n);
 	return n;
@@ -336,10 +339,30 @@ static bool take_all(struct iw_stream *s)
 	long n;
 
 	do {
-		n = take(s, &most);
+		n = take(s, SIZE_MAX, &most);
 		some |= n > 0;
 	} while (n > 0 && (size_t)n == most);
 	return some;
+}
+
+/* Some, if there are none that are unread. true: there may be more, which need not come into the map before they are wanted. */
+static bool take_some(struct iw_stream *s)
+{
+	size_t most;
+	long n;
+
+	if (iw_end_unread(&s->view))
+		return true;
+	do
+		n = take(s, SOME, &most);
+	while (n > 0 && (size_t)n == most && !iw_end_unread(&s->view));
+	return n > 0 && (size_t)n == most;
+}
+
+/* T's own end, which follows that of the stream, has come: that is to be told whatever is unread. */
+static bool tcp_ends(struct iw_stream *s)
+{
+	return iw_fd_bits(atomic_load(&s->mapped), POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 /* false: nothing now. */
@@ -347,7 +370,7 @@ static bool fill(struct iw_stream *s)
 {
 	size_t most;
 
-	return take(s, &most) > 0;
+	return take(s, SIZE_MAX, &most) > 0;
 }
 
 /* ---- sleeping ---- */
@@ -987,18 +1010,15 @@ static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
 static bool only_in(struct iw_stream *s, short events)
 {
 	bool more = iw_end_unread(&s->view);
-	size_t most;
-	long n;
 
 	if (!events || (events & ~(POLLIN | POLLRDNORM)) || ends(s) || pending(s) || iw_end_gathered(&s->view))
 		return false;
 	if (!more) {
-		n = take(s, &most);
-		more = n > 0 && (size_t)n == most;
+		more = take_some(s);
 		if (!iw_map_flush(s) || !iw_end_unread(&s->view) || ends(s))
 			return false;
 	}
-	return !more || !(iw_fd_bits(atomic_load(&s->mapped), POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR));
+	return !more || !tcp_ends(s);
 }
 
 static short mapped_bits(struct iw_stream *s, int fd, short events)
@@ -1029,7 +1049,7 @@ static short mapped_bits(struct iw_stream *s, int fd, short events)
 	return bits & events;
 }
 
-static short mapped_step(struct iw_stream *s, int fd)
+static short mapped_step(struct iw_stream *s, int fd, bool some)
 {
 	struct call c = { .s = s, .fd = fd };
 	short what;
@@ -1037,7 +1057,8 @@ static short mapped_step(struct iw_stream *s, int fd)
 
 	if (!enter(&c))
 		return 0;
-	take_all(s);
+	if (!some || (take_some(s) && tcp_ends(s)))
+		take_all(s);
 	iw_map_flush(s);
 	has_room(s);
 	over = ends(s) || iw_end_gathered(&s->view);

@@ -287,10 +287,44 @@ static void test_full(void **state)
 		n = rx(&e[1], b, sizeof(b), MSG_DONTWAIT);
 		assert_true(n > 0 || errno == EAGAIN);
 		got += n > 0 ? (uint64_t)n : 0;
-		iw_mapped.step(&e[0].s, e[0].c);
+		iw_mapped.step(&e[0].s, e[0].c, false);
 	}
 	assert_int_equal(iw_mapped.bits(&e[0].s, e[0].c, POLLOUT), POLLOUT);
 	assert_false(unmapped);
+}
+
+static int inq(const struct end *x)
+{
+	int n = 0;
+
+	assert_false(ioctl(x->s.mapped, FIONREAD, &n));
+	return n;
+}
+
+/* Who is only told that there is some has no more of it brought than that, but where an end may be behind it. */
+static void test_some(void **state)
+{
+	static uint8_t b[240000];
+	int left, room = 1 << 20;
+	size_t unread;
+
+	assert_false(setsockopt(e[1].s.mapped, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)));
+	assert_int_equal(tx(&e[0], b, sizeof(b), MSG_DONTWAIT), sizeof(b));
+	for (time_t end = time(NULL) + 30; inq(&e[1]) < (int)sizeof(b) && time(NULL) < end;)
+		sched_yield();
+	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, true), POLLIN);
+	unread = iw_end_unread(&e[1].s.view);
+	left = inq(&e[1]);
+	assert_in_range(unread, 1, sizeof(b) - 1);
+	assert_true(left > 0);
+	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, true), 0);
+	assert_int_equal(inq(&e[1]), left);
+	assert_int_equal(e[1].s.known & POLLIN, POLLIN);
+	hup = POLLRDHUP;
+	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, true), POLLIN);
+	hup = 0;
+	assert_int_equal(inq(&e[1]), 0);
+	assert_int_equal(rx(&e[1], b, sizeof(b), MSG_WAITALL), sizeof(b));
 }
 
 static void sndbuf(struct end *x, int n)
@@ -504,7 +538,7 @@ static void test_offer_and_fin(void **state)
 	assert_int_equal(errno, EAGAIN);
 	assert_true(e[1].s.view.f->rs.rx_fin);
 	assert_int_equal(e[1].page.end[0].close_state, IW_CLOSE_OPEN);
-	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c), 0);
+	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, false), 0);
 }
 
 /* At the end of a burst the daemon took it, and died: it is no orphan, but lost, and what is written meets the carrier. */
@@ -527,6 +561,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_some, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),

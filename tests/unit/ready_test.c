@@ -306,7 +306,7 @@ static short fake_take(struct iw_stream *s)
 	return what;
 }
 
-static short fake_step(struct iw_stream *s, int fd)
+static short fake_step(struct iw_stream *s, int fd, bool some)
 {
 	struct fake *f = fake_of(s);
 	short what;
@@ -355,7 +355,7 @@ static short plain_wait_events(struct iw_stream *s, short events)
 	return events;
 }
 
-static short plain_step(struct iw_stream *s, int fd)
+static short plain_step(struct iw_stream *s, int fd, bool some)
 {
 	return 0;
 }
