@@ -598,17 +598,17 @@ static bool writable(struct epoll_event *ev, int n)
 	return n > 0 && iw_user_writable_still(&good, ev, (size_t)(n < KNOWN ? n : KNOWN) * sizeof(*ev));
 }
 
-/* Awake for a moment, where that paid. */
+/* Awake for a moment, where that paid; but not with signals of its own, as poll.c says. */
 static int wait_some(const struct wait *w)
 {
 	struct iw_spin z;
 	long n = 0;
 
-	if (w->call == PWAIT2 ? w->t && !w->left.tv_sec : (unsigned int)w->ms < AWAKE_MS)
+	if ((w->call == PWAIT2 ? w->t && !w->left.tv_sec : (unsigned int)w->ms < AWAKE_MS) || (w->call != WAIT && w->ss))
 		return wait_once(w);
 	iw_spin_begin(&z);
 	while (!n && iw_spin_on(&z))
-		n = IW_SYS(epoll_pwait, w->epfd, w->ev, w->n, 0, w->call == WAIT ? NULL : w->ss, 8);
+		n = IW_SYS(epoll_pwait, w->epfd, w->ev, w->n, 0, NULL, 8);
 	if (iw_spin_over(&z) && n <= 0)
 		n = iw_fail(EINTR);
 	else if (n <= 0)

@@ -51,19 +51,19 @@ static int wait_once(const struct call *c, struct pollfd *p, nfds_t n)
 	return iw_real.poll(p, n, (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000));
 }
 
-/* Awake for a moment, where that paid. */
+/* Awake for a moment, where that paid; but not with signals of its own, whose handlers cannot be put off: afterwards they may be blocked again. */
 static int wait_awake(const struct call *c, struct pollfd *v, nfds_t count)
 {
 	struct iw_spin z;
 	long n;
 
-	if (!c->d.end)
+	if (!c->d.end || c->mask)
 		return wait_once(c, v, count);
 	iw_spin_begin(&z);
-	n = iw_spin_poll(&z, v, count, c->mask);
+	n = iw_spin_poll(&z, v, count);
 	if (iw_spin_over(&z) && n <= 0)
 		n = iw_fail(EINTR);
-	else if (!n)
+	else if (n <= 0)
 		n = wait_once(c, v, count);
 	iw_spin_end(&z);
 	return (int)n;

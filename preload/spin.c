@@ -138,13 +138,13 @@ bool iw_spin_over(struct iw_spin *z)
 	return came;
 }
 
-long iw_spin_poll(struct iw_spin *z, struct pollfd *p, nfds_t n, const sigset_t *mask)
+long iw_spin_poll(struct iw_spin *z, struct pollfd *p, nfds_t n)
 {
 	struct timespec t = { 0, 0 };
 	long r = 0;
 
 	while (!r && iw_spin_on(z))
-		r = IW_SYS(ppoll, p, n, &t, mask, 8);
+		r = IW_SYS(ppoll, p, n, &t, NULL, 8);
 	return r;
 }
 

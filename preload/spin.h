@@ -20,7 +20,6 @@
 #define IW_PRELOAD_SPIN_H
 
 #include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,7 +35,7 @@ void iw_spin_begin(struct iw_spin *z);
 bool iw_spin_on(struct iw_spin *z);	/* false: sleep now */
 bool iw_spin_over(struct iw_spin *z);	/* no more looks. true: a handler has come meanwhile, and has run now */
 /* The loop above, of ppoll(): what it says, 0: nothing in that time. */
-long iw_spin_poll(struct iw_spin *z, struct pollfd *p, nfds_t n, const sigset_t *mask);
+long iw_spin_poll(struct iw_spin *z, struct pollfd *p, nfds_t n);
 void iw_spin_end(struct iw_spin *z);	/* the wait is over, by a look or by a sleep */
 
 #endif

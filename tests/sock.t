@@ -7,8 +7,9 @@
 #
 # plain		two processes of one host, no library: the reference
 # wire		the same over two hosts: the reference must not depend on that
-# local, remote, remote6	upgraded as early as both ends agree: on one host; on two; on two, IPv6 where the program leaves the choice
-# mapped		as remote, with so many octets to and fro before that both ends are mapped
+# local, remote, remote6	upgraded as early as both ends agree: on one host, and each wait looks first (spin always); on two; on two, IPv6 where the program
+#		leaves the choice
+# mapped		as remote, with so many octets to and fro before that both ends are mapped, and each wait looks first
 # restless	as mapped, and the daemons take the map back every few milliseconds, and give it again; a third of the programs
 # local-k, remote-k	each end switches at a call of its own, whether the other one does or not: at the k-th, k by chance, or by -k
 # relay		the other end never comes: relayed, and given back
@@ -66,7 +67,7 @@ cold+=" many_short oob_before_accept opts_inherit opts_lowat send_lost sigio_bef
 cold+=" epoll_uring"
 # Not with maps that come and go: what they compare changes with them. There is more room, or less, also at the end of a time-out.
 calm="eintr_mixed f_odd_args"
-early=$(conf early "upgrade_after 0")
+early=$(conf early "upgrade_after 0") awake=$(conf awake "upgrade_after 0" "spin always")
 never=$(conf never "upgrade_after 1G calls 1G")
 policy=$(conf tcp "upgrade_after 0" "tcp both * *")
 
@@ -92,7 +93,9 @@ run() {
 		env+=(IW_TEST_NETNS_CLIENT="$ns2" IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)")
 	fi
 	case $mode in
-	mapped | restless) env+=(IW_TEST_WARM=12) ;;
+	local) server=$awake client=$awake ;;
+	mapped) server=$awake client=$awake env+=(IW_TEST_WARM=12) ;;
+	restless) env+=(IW_TEST_WARM=12) ;;
 	remote6 | plain6) env+=(IW_TEST_FAMILY=6) ;;
 	tcp) server=$policy client=$policy ;;
 	stay) server=$(conf default) client=$server ;;

@@ -498,7 +498,7 @@ static int sleep_poll(struct call *c, int tcp, short events)
 	sigemptyset(&sigs);
 	memcpy(&sigs, &mask, sizeof(mask));
 	iw_spin_begin(&z);
-	r = (int)iw_spin_poll(&z, p, 3, NULL);
+	r = (int)iw_spin_poll(&z, p, 3);
 	iw_spin_over(&z);
 	if (r <= 0) {
 		pthread_cleanup_push(cancelled, c);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A call that waits after many short waits: what its looks must not change. Handlers, time-outs, O_NONBLOCK, MSG_WAITALL, SO_RCVLOWAT, cancellation. */
+#include <sys/resource.h>
+
 #include "../sock.h"
 
 #define SHORT	24	/* waits */
@@ -93,6 +95,23 @@ static void *cancelled(void *arg)
 	}
 }
 
+/* What the kernel refuses at the first look it refuses. */
+static void refused(int fd)
+{
+	struct pollfd v[100] = { { .fd = fd, .events = POLLIN } };
+	struct rlimit was, few;
+
+	for (int i = 1; i < 100; i++)
+		v[i].fd = -1;
+	ok(getrlimit(RLIMIT_NOFILE, &was));
+	few = was;
+	few.rlim_cur = 64;
+	short_waits(fd);
+	ok(setrlimit(RLIMIT_NOFILE, &few));
+	step("poll of more than RLIMIT_NOFILE", poll(v, 100, 1000));
+	ok(setrlimit(RLIMIT_NOFILE, &was));
+}
+
 static void client(int fd)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
@@ -154,6 +173,7 @@ static void client(int fd)
 		say("cancelled before, %d: %s", kind, r == PTHREAD_CANCELED ? "cancelled" : "returned");
 	}
 	step("it is still there", recv(fd, b, 2, 0));
+	refused(fd);
 	close(fd);
 }
 
