@@ -2,10 +2,11 @@
 /*
  * CRC32c by carry-less multiplication of vectors of 512 or 256 bits, by SSE4.2 or ARMv8 instructions, three streams interleaved to hide their
  * latency, or by a table of eight slices.
- * The choice is made once at program start.
+ * The choice is made once, at program start, or by who needs it before: a constructor of another library may have a connection already.
  */
 #include "crc32c.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -313,7 +314,15 @@ const struct iw_crc32c_impl iw_crc32c_impls[] = {
 };
 const unsigned int iw_crc32c_nimpls = sizeof(iw_crc32c_impls) / sizeof(iw_crc32c_impls[0]);
 
-static const struct iw_crc32c_impl *best = &iw_crc32c_impls[sizeof(iw_crc32c_impls) / sizeof(iw_crc32c_impls[0]) - 1];
+static uint32_t first_crc(uint32_t crc, const void *p, size_t n);
+static uint32_t first_copy(uint32_t crc, void *dst, const void *src, size_t n);
+static const struct iw_crc32c_impl first = { .crc = first_crc, .copy = first_copy };
+static const struct iw_crc32c_impl *_Atomic best = &first;
+
+static const struct iw_crc32c_impl *chosen(void)
+{
+	return atomic_load_explicit(&best, memory_order_acquire);
+}
 
 /* crc is the raw (inverted) state; the function is linear in it, so a table of each octet is enough. */
 static void make_shift(uint32_t t[4][256], uint32_t len)
@@ -329,16 +338,21 @@ static void make_shift(uint32_t t[4][256], uint32_t len)
 			bit[b] = c;
 		}
 		for (unsigned int v = 0; v < 256; v++) {
-			t[k][v] = 0;
+			uint32_t sum = 0;
+
 			for (unsigned int b = 0; b < 8; b++)
 				if (v >> b & 1)
-					t[k][v] ^= bit[b];
+					sum ^= bit[b];
+			t[k][v] = sum;
 		}
 	}
 }
 
+/* Two at once write the same. */
 static void __attribute__((constructor(101))) crc32c_setup(void)
 {
+	if (chosen() != &first)
+		return;
 	for (uint32_t i = 0; i < 256; i++) {
 		uint32_t c = i;
 
@@ -356,17 +370,29 @@ static void __attribute__((constructor(101))) crc32c_setup(void)
 #endif
 	for (unsigned int i = 0; i < iw_crc32c_nimpls; i++)
 		if (iw_crc32c_impls[i].usable()) {
-			best = &iw_crc32c_impls[i];
+			atomic_store_explicit(&best, &iw_crc32c_impls[i], memory_order_release);
 			break;
 		}
 }
 
+static uint32_t first_crc(uint32_t crc, const void *p, size_t n)
+{
+	crc32c_setup();
+	return chosen()->crc(crc, p, n);
+}
+
+static uint32_t first_copy(uint32_t crc, void *dst, const void *src, size_t n)
+{
+	crc32c_setup();
+	return chosen()->copy(crc, dst, src, n);
+}
+
 uint32_t iw_crc32c(uint32_t crc, const void *p, size_t n)
 {
-	return best->crc(crc, p, n);
+	return chosen()->crc(crc, p, n);
 }
 
 uint32_t iw_crc32c_copy(uint32_t crc, void *dst, const void *src, size_t n)
 {
-	return best->copy(crc, dst, src, n);
+	return chosen()->copy(crc, dst, src, n);
 }
