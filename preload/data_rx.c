@@ -22,6 +22,7 @@ void __chk_fail(void) __attribute__((noreturn));
 /* Flags that a path need not know. */
 #define ODD_FLAGS	(MSG_TRUNC | MSG_OOB | MSG_ERRQUEUE)
 #define SCRATCH		16384u
+#define OWN_SCRATCH	1024u	/* on the stack, which may be small */
 
 /* Of a recv of nothing TCP does not say why its wait was over. */
 static bool waited_for_none(int fd, const struct iw_io *io, int flags)
@@ -58,10 +59,8 @@ static ssize_t rx_count(struct iw_stream *s, int fd, const struct iw_io *whole, 
 	return (size_t)inq < len ? inq : (ssize_t)len;
 }
 
-/* MSG_TRUNC on TCP throws the octets away and returns their number. */
-static ssize_t rx_discard(struct iw_stream *s, int fd, const struct iw_io *whole, int flags)
+static ssize_t rx_discard_by(struct iw_stream *s, int fd, const struct iw_io *whole, int flags, char *scratch, size_t size)
 {
-	char scratch[SCRATCH];
 	size_t done = 0, len = iw_io_len(whole);
 	int more = flags & MSG_WAITALL ? 0 : MSG_DONTWAIT;
 	struct iw_io io;
@@ -70,7 +69,7 @@ static ssize_t rx_discard(struct iw_stream *s, int fd, const struct iw_io *whole
 		int err = errno;
 		ssize_t n;
 
-		iw_io_buf(&io, scratch, len - done < SCRATCH ? len - done : SCRATCH, IW_IO_SOCK);
+		iw_io_buf(&io, scratch, len - done < size ? len - done : size, IW_IO_SOCK);
 		n = iw_path(s)->rx(s, fd, &io, flags);
 		if (done && n <= 0) {
 			errno = err;
@@ -83,6 +82,22 @@ static ssize_t rx_discard(struct iw_stream *s, int fd, const struct iw_io *whole
 		flags |= more;
 	} while (done < len);
 	return (ssize_t)done;
+}
+
+/* MSG_TRUNC on TCP throws the octets away and returns their number. Of those who do at a time one has the large place; whoever leaves in between keeps it. */
+static ssize_t rx_discard(struct iw_stream *s, int fd, const struct iw_io *whole, int flags)
+{
+	static char large[SCRATCH];
+	static _Atomic bool taken;
+	char own[OWN_SCRATCH];
+	bool free = false;
+	ssize_t n;
+
+	if (iw_io_len(whole) <= sizeof(own) || !atomic_compare_exchange_strong(&taken, &free, true))
+		return rx_discard_by(s, fd, whole, flags, own, sizeof(own));
+	n = rx_discard_by(s, fd, whole, flags, large, sizeof(large));
+	atomic_store(&taken, false);
+	return n;
 }
 
 static IW_APART ssize_t rx_odd(struct iw_stream *s, int fd, struct iw_io *io, int flags)

@@ -394,13 +394,10 @@ static int wait_woken(const struct call *c, struct pollfd *v)
 /* Waits by a copy of the array, and one more entry that is kicked. */
 static __attribute__((noinline)) int wait_copy(const struct call *c, bool kicked, int (*wait)(const struct call *c, struct pollfd *v))
 {
-	struct {
-		struct iw_stream *s[COPY_MAX];
-		struct pollfd v[COPY_MAX + 1];
-	} some;
-	struct iw_stream **s = some.s;
+	nfds_t few = c->n <= COPY_MAX ? c->n : 0;	/* the stack may be small */
+	struct iw_stream *some_s[few + 1], **s = some_s;
+	struct pollfd some_v[few + 1], *v = some_v;
 	struct call now = *c;
-	struct pollfd *v = some.v;
 	size_t size = c->n * sizeof(*s) + (c->n + 1) * sizeof(*v);
 	int rc, err, watch;
 
@@ -428,7 +425,7 @@ static __attribute__((noinline)) int wait_copy(const struct call *c, bool kicked
 	for (nfds_t i = 0; i < c->n; i++)
 		if (v[i].fd >= 0 && v[i].fd != c->p[i].fd)
 			IW_SYS(close, v[i].fd);
-	if (v != some.v)
+	if (v != some_v)
 		IW_SYS(munmap, s, size);
 	errno = err;
 	return rc;

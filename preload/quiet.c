@@ -436,18 +436,9 @@ static int threads(int dir)
 	return r < 0 ? (int)r : (int)st.st_nlink - 2;
 }
 
-/* A list that threads enter and leave meanwhile may miss others. */
-static int list_once(int dir, int tids[IW_QUIET_THREADS])
+/* What a part of the list has, behind the n that are there. How many there are then. */
+static int tids_of(const char *buf, long len, int tids[IW_QUIET_THREADS], int n)
 {
-	_Alignas(8) char buf[(IW_QUIET_THREADS + 8) * 32];
-	int want = threads(dir), n = 0;
-	long len;
-
-	if (want < 1 || want > IW_QUIET_THREADS)
-		return -1;
-	IW_SYS(lseek, dir, 0, SEEK_SET);
-	len = IW_SYS(getdents64, dir, buf, sizeof(buf));
-	IW_QUIET_STEP("listed");
 	for (long at = 0; at < len;) {
 		const char *name = buf + at + 19;	/* ino, off: 8 each; length: 2; type: 1 */
 		uint16_t step;
@@ -460,6 +451,22 @@ static int list_once(int dir, int tids[IW_QUIET_THREADS])
 		if (tid && n < IW_QUIET_THREADS)
 			tids[n++] = tid;
 	}
+	return n;
+}
+
+/* A list that threads enter and leave meanwhile may miss others. In parts, since the stack may be small. */
+static int list_once(int dir, int tids[IW_QUIET_THREADS])
+{
+	_Alignas(8) char buf[32 * 32];
+	int want = threads(dir), n = 0;
+	long len;
+
+	if (want < 1 || want > IW_QUIET_THREADS)
+		return -1;
+	IW_SYS(lseek, dir, 0, SEEK_SET);
+	while ((len = IW_SYS(getdents64, dir, buf, sizeof(buf))) > 0)
+		n = tids_of(buf, len, tids, n);
+	IW_QUIET_STEP("listed");
 	return n == want && threads(dir) == want ? n : -1;
 }
 

@@ -117,20 +117,32 @@ static long value(const char *line, const char *name)
 	return v;
 }
 
+#define KEPT	32u	/* octets, more than a name has */
+
 /* A number of /proc/thread-self/status, or -1. */
 static long status(const char *name)
 {
-	char buf[4096];
+	char buf[512];	/* the stack may be small */
 	int fd = (int)IW_SYS(openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
-	const char *line;
+	const char *line = NULL;
+	size_t have = 0;
 	long n;
 
 	if (fd < 0)
 		return -1;
-	n = IW_SYS(read, fd, buf, sizeof(buf) - 1);
+	while (!(line && strchr(line + 1, '\n')) && (n = IW_SYS(read, fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
+		have += (size_t)n;
+		buf[have] = 0;
+		line = strstr(buf, name);
+		if (!line && have > KEPT) {	/* the name may be there in part */
+			memmove(buf, buf + have - KEPT, KEPT);
+			have = KEPT;
+		} else if (line) {
+			have -= (size_t)(line - buf);
+			line = memmove(buf, line, have + 1);
+		}
+	}
 	IW_SYS(close, fd);
-	buf[n < 0 ? 0 : n] = 0;
-	line = strstr(buf, name);
 	return line ? value(line, name) : -1;
 }
 

@@ -793,9 +793,25 @@ static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 	return n;
 }
 
-/* Octets of a file on their way: of those who send some at a time one has the large place. Whoever ends in between keeps it. */
-static uint8_t place[MOST];
-static _Atomic bool place_taken;
+/* Octets of a file on their way: of those who send some at a time a few have a large place. Whoever ends in between keeps it. */
+#define PLACES	8
+#define OWN	1024u	/* on the stack, which may be small */
+
+static struct {
+	_Atomic bool taken;
+	uint8_t room[MOST];
+} places[PLACES];
+
+static int place(void)
+{
+	for (int i = 0; i < PLACES; i++) {
+		bool taken = false;
+
+		if (atomic_compare_exchange_strong(&places[i].taken, &taken, true))
+			return i;
+	}
+	return -1;
+}
 
 static ssize_t tx_file(struct iw_stream *s, const struct iw_move *v, off64_t *at, uint8_t *buf, size_t size)
 {
@@ -829,11 +845,11 @@ static ssize_t tx_file(struct iw_stream *s, const struct iw_move *v, off64_t *at
 /* Out of a file by a buffer of ours. What is no file the carrier takes from. */
 static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 {
-	uint8_t own[LARGE];
-	bool taken = false;
+	uint8_t own[OWN];
 	struct stat st;
 	off64_t at = 0;
 	ssize_t n;
+	int i;
 
 	if (v->splice || IW_SYS(fstat, v->in, &st) < 0 || !S_ISREG(st.st_mode) || (v->off_in && iw_copy_in(&at, v->off_in, sizeof(at)))) {
 		iw_map_give(v->out, s);
@@ -841,9 +857,10 @@ static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 	}
 	if (!v->off_in)
 		at = (off64_t)IW_SYS(lseek, v->in, 0, SEEK_CUR);
-	if (v->len > sizeof(own) && atomic_compare_exchange_strong(&place_taken, &taken, true)) {
-		n = tx_file(s, v, &at, place, sizeof(place));
-		atomic_store(&place_taken, false);
+	i = v->len > sizeof(own) ? place() : -1;
+	if (i >= 0) {
+		n = tx_file(s, v, &at, places[i].room, sizeof(places[i].room));
+		atomic_store(&places[i].taken, false);
 	} else {
 		n = tx_file(s, v, &at, own, sizeof(own));
 	}
