@@ -152,6 +152,9 @@ static void explain_past(const json_t *s)
 		printf(", at octet %s sent and %s received", iwctl_bytes(iwctl_num(s, "upgraded_at_tx"), tx),
 		       iwctl_bytes(iwctl_num(s, "upgraded_at_rx"), rx));
 	printf(".\n");
+	if (json_object_get(s, "congestion") && strcmp(iwctl_str(s, "congestion", ""), iwctl_str(s, "congestion_told", "")))
+		printf("  TCP below it has %s in the place of %s, which paces its segments (keep_congestion in iwarpd.conf(5)).\n",
+		       iwctl_str(s, "congestion", "?"), iwctl_str(s, "congestion_told", "?"));
 	if (iwctl_num(s, "went_back"))
 		printf("  It was switched and went back %llu times, since the other end did not come.\n", (unsigned long long)iwctl_num(s, "went_back"));
 	if (json_object_get(s, "attempt_failed"))

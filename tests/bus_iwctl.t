@@ -24,7 +24,7 @@ counts="tx_sends rx_sends tx_writes rx_writes tx_immediates rx_immediates tx_rea
 past="since_proposal_ms proposed_octets proposed_calls went_back"
 
 has "status --json" "$(host_ctl 1 --json status | keys)" "version pid uid uptime_ms run_dir control_port system_bus programs peers
-	streams_iwarp streams_local streams_pending streams_relay streams_closing plain proposed ends_switched ends_joined ends_upgraded ends_back stags tx_bytes rx_bytes crc markers large_fpdu ring_size
+	streams_iwarp streams_local streams_pending streams_relay streams_closing plain proposed ends_switched ends_joined ends_upgraded ends_back stags tx_bytes rx_bytes crc markers large_fpdu keep_congestion ring_size
 	inline_max read_threshold require_ipsec ipsec_policies"
 is "$(host_ctl 1 -j streams)" "[]" "streams --json of an idle daemon is an empty list"
 is "$(host_ctl 1 -j stags)" "[]" "and so is stags --json"
@@ -53,7 +53,7 @@ ok $? "and one to a program without the library works"
 waits() { [ "$(stream_count 1 "r['pid'] == $c2 and r['reason'] == 'unanswered'")" = 1 ]; }
 until_true 10 waits
 has "streams --json, iwarp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'iwarp'])" | keys)" \
-	"id age_ms idle_ms tx_bytes rx_bytes $conn $counts $past since_upgrade_ms upgraded_at_tx upgraded_at_rx attempts path"
+	"id age_ms idle_ms tx_bytes rx_bytes $conn $counts $past since_upgrade_ms upgraded_at_tx upgraded_at_rx congestion congestion_told attempts path"
 has "streams --json, tcp" "$(host_ctl 1 -j streams | json "json.dumps([r for r in d if r['transport'] == 'tcp'])" | keys)" "id $conn $past"
 is "$(host_ctl 1 -j streams | json "[(r['pid'], r['peer']) for r in d if r['transport'] == 'iwarp']")" "[($c1, '10.77.0.2:7001')]" "pid and peer are right"
 # of the stream: what was on its way at the switch counts at one end and one way only

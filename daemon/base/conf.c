@@ -38,6 +38,7 @@ static const struct key {
 	{ "close_timeout", K_UINT, F(close_timeout), 100, 60000, "milliseconds, 100 to 60000" },
 	{ "crc", K_BOOL, F(crc), 0, 0, "on or off" },
 	{ "large_fpdu", K_BOOL, F(large_fpdu), 0, 0, "on or off" },
+	{ "keep_congestion", K_BOOL, F(keep_congestion), 0, 0, "yes or no" },
 	{ "map", K_MAP, F(map), 0, 0, "yes, no or restless" },
 	{ "markers", K_BOOL, F(markers), 0, 0, "on or off" },
 	{ "ring_size", K_POW2, F(ring_size), 64 << 10, 64 << 20, "a power of two from 64K to 64M" },

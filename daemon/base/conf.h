@@ -29,6 +29,7 @@ struct conf {
 	unsigned int close_timeout;	/* close_timeout ms, default 5000: lingering after a Terminate */
 	bool crc;			/* crc = on|off, default on */
 	bool large_fpdu;		/* large_fpdu = on|off, default on */
+	bool keep_congestion;		/* keep_congestion = yes|no, default no: no reno in the place of BBR where a path is short */
 	enum conf_map map;		/* map, default yes: queue pairs mapped into applications */
 	bool markers;			/* ask the peer for Markers; default off */
 	uint32_t ring_size;		/* ring_size octets, default 1 MiB, power of two 64 KiB..64 MiB */

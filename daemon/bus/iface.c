@@ -80,6 +80,7 @@ static void put_status(struct bus_out *o)
 	put(o, "crc", "b", (int)conf.crc);
 	put(o, "markers", "b", (int)conf.markers);
 	put(o, "large_fpdu", "b", (int)conf.large_fpdu);
+	put(o, "keep_congestion", "b", (int)conf.keep_congestion);
 	put(o, "ring_size", "u", conf.ring_size);
 	put(o, "inline_max", "u", conf.inline_max);
 	put(o, "read_threshold", "u", conf.srcavail_min);

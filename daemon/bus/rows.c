@@ -195,6 +195,10 @@ static void put_upgrade(struct bus_out *o, const struct stream_info *i)
 		put(o, "upgraded_at_tx", "t", i->upgraded_tx);
 		put(o, "upgraded_at_rx", "t", i->upgraded_rx);
 	}
+	if (i->congestion[0]) {
+		put(o, "congestion", "s", i->congestion);
+		put(o, "congestion_told", "s", i->congestion_told);
+	}
 	put(o, "attempts", "u", i->attempts);
 	if (i->failed)
 		put(o, "attempt_failed", "s", i->failed);

@@ -29,7 +29,7 @@
 #include "table.h"
 
 #define MAGIC	0x49574b50u	/* "IWKP" */
-#define VERSION	3u
+#define VERSION	4u
 #define PREFIX	"iwsock-"
 
 struct kept {			/* the rest of a stream, where its area begins */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/base/conf.h"
 #include "daemon/base/log.h"
 #include "daemon/rnic/area.h"
 #include "daemon/rnic/provider.h"
@@ -148,6 +149,8 @@ static void on_established(void *ctx, const struct endpoint_said *said)
 	endpoint_large(r->ep, r->f->rs.caps & IW_RS_CAP_LARGE);
 	r->f->running = true;
 	st->state = STREAM_RUNNING;
+	if (!conf.keep_congestion)
+		tcp_unpace(st->end[0].tcp, &st->kept);
 	pump_start(st);
 	map_start(st);
 	if (stream_ops && stream_ops->upgraded)

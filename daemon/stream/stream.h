@@ -40,6 +40,8 @@ struct stream_info {		/* what iwctl shows */
 	uint64_t upgraded_ms;		/* when MPA was agreed on, or the two ends of this host were joined; 0 not */
 	uint64_t upgraded_tx, upgraded_rx;	/* and after how many octets since the connection began; 0 where nobody counted */
 	unsigned int attempts;		/* at that, begun here or answered */
+	char congestion[16];		/* of T while it carries RDMAP, and what the application believes it to be; "" otherwise */
+	char congestion_told[16];
 	const char *failed;		/* what the last one failed for that did, or NULL */
 	uint64_t active_ms;		/* when the last octet of the application's was taken or given; not known of LOCAL */
 };

@@ -150,6 +150,8 @@ static void fill_info(const struct stream *st, unsigned int e, struct stream_inf
 	remote_stat(st, &i->stat);
 	upgrade_info(st, i);
 	map_info(st, i);
+	if (st->state == STREAM_RUNNING && end->tcp >= 0)
+		tcp_congestion(end->tcp, &st->kept, i->congestion, i->congestion_told);
 }
 
 bool stream_look(uint64_t id, struct stream_info *info)

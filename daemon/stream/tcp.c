@@ -10,8 +10,10 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #define COUNT_TRIES	64	/* what arrives meanwhile spoils a look */
+#define SHORT_US	100	/* a path within a host, or between neighbours */
 
 /* ---- options ---- */
 
@@ -90,6 +92,46 @@ void tcp_alive(int tcp, struct tcp_kept *k, bool on)
 	k->alive = on;
 }
 
+static void algorithm(int tcp, char name[16])
+{
+	socklen_t len = 16;
+
+	memset(name, 0, 16);
+	getsockopt(tcp, IPPROTO_TCP, TCP_CONGESTION, name, &len);
+}
+
+/* What a socket has for which nobody has chosen another one. */
+static void algorithm_of_system(char name[16])
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+
+	memset(name, 0, 16);
+	if (fd < 0)
+		return;
+	algorithm(fd, name);
+	close(fd);
+}
+
+void tcp_unpace(int tcp, struct tcp_kept *k)
+{
+	struct tcp_info i = { 0 };
+	socklen_t len = sizeof(i);
+	char now[16], system[16];
+
+	algorithm(tcp, now);
+	if (strncmp(now, "bbr", 3) || getsockopt(tcp, IPPROTO_TCP, TCP_INFO, &i, &len) || !i.tcpi_min_rtt || i.tcpi_min_rtt > SHORT_US)
+		return;
+	algorithm_of_system(system);
+	if (!memcmp(now, system, sizeof(now)) && !setsockopt(tcp, IPPROTO_TCP, TCP_CONGESTION, "reno", 4))	/* which anybody may set */
+		memcpy(k->congestion, now, sizeof(now));
+}
+
+void tcp_congestion(int tcp, const struct tcp_kept *k, char now[16], char told[16])
+{
+	algorithm(tcp, now);
+	memcpy(told, k->congestion[0] ? k->congestion : now, 16);
+}
+
 bool tcp_linger0(const struct tcp_kept *k)
 {
 	return k->linger.l_onoff && !k->linger.l_linger;
@@ -98,9 +140,13 @@ bool tcp_linger0(const struct tcp_kept *k)
 /* What is kept of an option, or NULL. */
 static void *kept_of(struct tcp_kept *k, int level, int name, socklen_t *size)
 {
-	*size = level == SOL_SOCKET && name == SO_LINGER ? sizeof(k->linger) : sizeof(int);
+	bool congestion = level == IPPROTO_TCP && name == TCP_CONGESTION;
+
+	*size = level == SOL_SOCKET && name == SO_LINGER ? sizeof(k->linger) : congestion ? sizeof(k->congestion) : sizeof(int);
 	if (!k->kept)
 		return NULL;
+	if (congestion)
+		return k->congestion[0] ? k->congestion : NULL;
 	if (level == SOL_SOCKET)
 		return name == SO_LINGER ? (void *)&k->linger : name == SO_RCVLOWAT ? &k->lowat : name == SO_KEEPALIVE && k->alive ? &k->keepalive : NULL;
 	if (level == IPPROTO_TCP)
@@ -116,7 +162,9 @@ int tcp_set(int tcp, struct tcp_kept *k, int level, int name, const void *val, s
 
 	if (setsockopt(tcp, level, name, val, len))
 		return -errno;
-	if (kept) {
+	if (kept == k->congestion) {
+		k->congestion[0] = 0;
+	} else if (kept) {
 		getsockopt(tcp, level, name, kept, &size);
 		ours(tcp);
 		if (k->alive)

@@ -13,6 +13,7 @@ struct tcp_kept {		/* what the application has set, where T has something else *
 	bool kept, nonblock;
 	int nodelay, cork, lowat;
 	struct linger linger;
+	char congestion[16];	/* TCP_CONGESTION; "" while T has the application's */
 };
 
 void tcp_look(int tcp, struct tcp_kept *k);	/* T is still the application's */
@@ -25,6 +26,13 @@ void tcp_push(int tcp);		/* what the application's library had TCP gather goes, 
 void tcp_offer(int tcp, const struct tcp_kept *k);
 void tcp_restore(int tcp, struct tcp_kept *k);
 void tcp_alive(int tcp, struct tcp_kept *k, bool on);	/* T has SO_KEEPALIVE, whatever the application has set */
+/*
+ * From here on T carries FPDUs: reno in the place of an algorithm that paces (BBR), if the path is shorter than the kernel's timers are exact (100 us, by
+ * tcpi_min_rtt) and the application has the system's algorithm, not one of its own choice. TCP_CONGESTION set later is the application's word.
+ */
+void tcp_unpace(int tcp, struct tcp_kept *k);
+/* T's algorithm, and what the application believes it to be. */
+void tcp_congestion(int tcp, const struct tcp_kept *k, char now[16], char told[16]);
 /* As on the socket of the application's. 0 or -errno. */
 int tcp_set(int tcp, struct tcp_kept *k, int level, int name, const void *val, socklen_t len);
 int tcp_get(int tcp, const struct tcp_kept *k, int level, int name, void *val, socklen_t *len);

@@ -50,7 +50,7 @@ static void every_key(void **state)
 {
 	assert_int_equal(read_text("# comment\n\n run_dir = /run/x # why\ncontrol_port=4874\ntrust_high_port = yes\nanswer_timeout = 30\n"
 				   "go = at-once\nnegative_cache = 5\nstartup_timeout = 1000\nclose_timeout = 1000\ncrc = off\n"
-				   "large_fpdu = off\nmap = no\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
+				   "large_fpdu = off\nkeep_congestion = yes\nmap = no\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
 				   "max_ord = 32\nrequire_ipsec = yes\nmax_streams = 10\nmax_memory = 1G\nallow = 10.0.0.0/8, 2001:db8::/32\nlog_level = debug"), 0);
 	assert_string_equal(c.rundir, "/run/x");
 	assert_int_equal(c.control_port, 4874);
@@ -61,6 +61,7 @@ static void every_key(void **state)
 	assert_int_equal(c.negative_ttl, 5);
 	assert_false(c.crc);
 	assert_false(c.large_fpdu);
+	assert_true(c.keep_congestion);
 	assert_int_equal(c.map, CONF_MAP_NO);
 	assert_true(c.markers);
 	assert_int_equal(c.ring_size, 65536);

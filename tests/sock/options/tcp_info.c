@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* TCP_INFO: established, with a length, also after the peer's FIN. */
+/* TCP_INFO: established, with a length, also after the peer's FIN. TCP_CONGESTION: the name that the system gave, or the program. */
 #include "../sock.h"
 
 #include <stddef.h>
@@ -23,10 +23,14 @@ static void server(int fd)
 
 	say("established %d", state(fd) == TCP_ESTABLISHED);
 	ok(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, &l));
-	say("congestion control named %d", cc[0] != 0);
+	say("congestion control %s, %d", cc, (int)l);
 	say("MAXSEG positive %d", get_int(fd, IPPROTO_TCP, TCP_MAXSEG) > 0);
 	t_sync();
 	want_eof(fd);
+	say("congestion control %d", setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+	l = sizeof(cc);
+	ok(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, &l));
+	say("congestion control %s, %d", cc, (int)l);
 	close(fd);
 }
 
