@@ -112,6 +112,17 @@ static void algorithm_of_system(char name[16])
 	close(fd);
 }
 
+static bool set_algorithm(int tcp, const char *name)
+{
+	return !setsockopt(tcp, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+}
+
+/* By way of BBR again, which makes it begin anew: what BBR took for the path's limit would be reno's threshold. Reno anybody may set. */
+static bool begins_with_reno(int tcp, const char *system)
+{
+	return set_algorithm(tcp, "reno") && (!set_algorithm(tcp, system) || set_algorithm(tcp, "reno"));
+}
+
 void tcp_unpace(int tcp, struct tcp_kept *k)
 {
 	struct tcp_info i = { 0 };
@@ -122,7 +133,7 @@ void tcp_unpace(int tcp, struct tcp_kept *k)
 	if (strncmp(now, "bbr", 3) || getsockopt(tcp, IPPROTO_TCP, TCP_INFO, &i, &len) || !i.tcpi_min_rtt || i.tcpi_min_rtt > SHORT_US)
 		return;
 	algorithm_of_system(system);
-	if (!memcmp(now, system, sizeof(now)) && !setsockopt(tcp, IPPROTO_TCP, TCP_CONGESTION, "reno", 4))	/* which anybody may set */
+	if (!memcmp(now, system, sizeof(now)) && begins_with_reno(tcp, now))
 		memcpy(k->congestion, now, sizeof(now));
 }
 

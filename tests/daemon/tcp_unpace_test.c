@@ -3,7 +3,7 @@
 #include "util.h"
 
 #include <fcntl.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 
@@ -65,13 +65,28 @@ static void connected(int v[2])
 	}
 }
 
-static uint32_t round_trip(int fd)
+static struct tcp_info info(int fd)
 {
 	struct tcp_info i = { 0 };
 	socklen_t len = sizeof(i);
 
 	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len), 0);
-	return i.tcpi_rtt;
+	return i;
+}
+
+/* So much that BBR believes to know the path, which is then its threshold. */
+static void much(const int v[2])
+{
+	static char c[65536];
+
+	for (int i = 0; i < 2000 && info(v[0]).tcpi_snd_ssthresh >= 1 << 20; i++) {
+		while (send(v[0], c, sizeof(c), MSG_DONTWAIT) > 0)
+			;
+		while (recv(v[1], c, sizeof(c), MSG_DONTWAIT) > 0)
+			;
+	}
+	print_message("threshold %u\n", info(v[0]).tcpi_snd_ssthresh);
+	assert_true(info(v[0]).tcpi_snd_ssthresh < 1 << 20);
 }
 
 static void kept(int fd, struct tcp_kept *k)
@@ -94,9 +109,11 @@ static void paced(void **state)
 	}
 	assert_true(system_has("bbr"));
 	connected(v);
+	much(v);
 	kept(v[0], &k);
-	print_message("round trip %u us\n", round_trip(v[0]));
+	print_message("round trip %u us\n", info(v[0]).tcpi_min_rtt);
 	is(v[0], "reno");
+	assert_true(info(v[0]).tcpi_snd_ssthresh >= 1 << 20);
 	told(v[0], &k, "bbr");
 	is(v[1], "bbr");
 	assert_int_equal(tcp_get(v[0], &k, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);	/* no more room than that */
