@@ -11,6 +11,7 @@
 #include "conf.h"
 #include "daemon.h"
 #include "deadline.h"
+#include "gain.h"
 #include "lock.h"
 #include "peers.h"
 #include "plain.h"
@@ -190,6 +191,12 @@ static void consider(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 		why = refused_here(c);
 	if (why) {
 		stays_plain(fd, c, &t, why);
+		return;
+	}
+	/* where the limits are somebody's word, that is what counts */
+	if (l == &u.far && !(u.set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR)) && !iw_gains(fd, atomic_load(&c->octets), atomic_load(&c->calls))) {
+		tell_plain(fd, c, &t, IW_REASON_NO_GAIN, true);
+		try_later(c);
 		return;
 	}
 	if (iw_peer_lookup(&t.peer, &why) == IW_PEER_NEGATIVE) {

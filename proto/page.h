@@ -21,6 +21,7 @@
  */
 #define IW_PAGE_MAGIC	0x49575047u	/* "IWPG" */
 #define IW_PAGE_VERSION	1
+#define IW_SHORT_US	100u	/* a path on which BBR is no use, by its shortest round trip (docs/upgrade.md, 6) */
 #define IW_PAGE_SIZE	4096u
 #define IW_PAGE_RINGS	8192u		/* offset of the first ring */
 

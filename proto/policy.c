@@ -334,10 +334,12 @@ static void inherit(struct iw_policy *p)
 	for (unsigned int i = 0; i < p->n; i++) {
 		struct iw_upgrade *u = &p->rule[i].upgrade;
 
-		if (!(u->set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR)))
-			u->far = p->upgrade.far;
 		if (!(u->set & IW_UPGRADE_AFTER))
 			u->after = p->upgrade.after;
+		if (!(u->set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR))) {
+			u->far = p->upgrade.far;
+			u->set |= p->upgrade.set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR);
+		}
 		if (!(u->set & IW_UPGRADE_WAIT))
 			u->wait_ms = p->upgrade.wait_ms;
 	}

@@ -43,7 +43,7 @@ struct iw_upgrade_limits {
 struct iw_upgrade {
 	struct iw_upgrade_limits after, far;	/* far: between two addresses that differ */
 	uint32_t wait_ms;	/* so long a call that proposed waits for the switch */
-	uint8_t set;		/* what the line itself says: */
+	uint8_t set;		/* what the line itself says; and of far, what the line for all does: */
 #define IW_UPGRADE_AFTER 1u
 #define IW_UPGRADE_WAIT	 2u
 #define IW_UPGRADE_FAR	 4u	/* else far is as after, where that is set */

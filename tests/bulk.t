@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Connections that carry much, to a reader that always has octets unread, are switched on their way by the limits that are the default: on one host
-# and between two, both ways, octet for octet. IW_TEST_MIB: so much each way.
+# and between two, both ways, octet for octet; but not those that send large pieces one way, where TCP is as fast. IW_TEST_MIB: so much each way.
 . "$(dirname "$0")/lib/rig.sh"
 PY=$(python3 -c 'import sys; print(sys.executable)') || skip_all "needs python3"
 rig_up 2
@@ -46,15 +46,40 @@ c = socket.create_connection((sys.argv[2], int(sys.argv[3])))
 while c.recv(8192):
     hashlib.sha256(bytes(65536)).digest()
 EOF
-host_bg_iw 1 writer "$PY" "$RIG_DIR/busy.py" write "$(host_addr 1)"
-pids=($!)
+# pour LINE: one that writes on host 1 and one that reads on host 2, with that line as their iwsock.conf
+pour() {
+	echo "$1" >"$RIG_DIR/pour.conf"
+	rm -f "$RIG_DIR/writer"
+	host_bg_iw 1 writer env IWSOCK_CONF="$RIG_DIR/pour.conf" "$PY" "$RIG_DIR/busy.py" write "$(host_addr 1)"
+	pids=($!)
+	until_true 10 told_port
+	host_bg_iw 2 reader env IWSOCK_CONF="$RIG_DIR/pour.conf" "$PY" "$RIG_DIR/busy.py" read "$(host_addr 1)" "$(cat "$RIG_DIR/writer")"
+	pids+=($!)
+}
 told_port() { [ -s "$RIG_DIR/writer" ]; }
-until_true 10 told_port
-host_bg_iw 2 reader "$PY" "$RIG_DIR/busy.py" read "$(host_addr 1)" "$(cat "$RIG_DIR/writer")"
-pids+=($!)
+poured() {
+	kill "${pids[@]}"
+	wait "${pids[@]}" 2>/dev/null
+}
+pour "upgrade_after 4M"
 reads_itself() { [ "$(stream_count 2 "r['path'] == 'mapped' and not r['tx_bytes']")" = 1 ]; }
 until_true 20 reads_itself
 ok $? "a reader that is never done with what is there works its queue pair itself" || { host_ctl 2 streams; cat "$RIG_DIR/reader"; } >&2
-kill "${pids[@]}"
-wait "${pids[@]}" 2>/dev/null
+poured
+
+# Large pieces one way, by a TCP that nothing paces: plain TCP is as fast.
+for h in 1 2; do host_exec $h sh -c 'printf reno >/proc/sys/net/ipv4/tcp_congestion_control'; done
+pour ""
+stays() { [ "$(stream_count 1 "r['transport'] == 'tcp' and r['reason'] == 'no-gain'")" = 1 ]; }
+until_true 30 stays
+ok $? "who sends large pieces one way stays plain, no-gain" || host_ctl 1 streams >&2
+knows() { [ "$(stream_count 2 "r['transport'] == 'tcp' and r['reason'] == 'other-end' and r['their_reason'] == 'no-gain'")" = 1 ]; }
+until_true 30 knows
+ok $? "and who reads them knows why" || host_ctl 2 streams --json >&2
+poured
+pour "upgrade_after_far 4M"
+until_true 30 reads_itself
+ok $? "with limits of somebody's own it is upgraded" || host_ctl 1 streams >&2
+poured
+
 done_testing

@@ -12,8 +12,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "proto/page.h"
+
 #define COUNT_TRIES	64	/* what arrives meanwhile spoils a look */
-#define SHORT_US	100	/* a path within a host, or between neighbours */
 
 /* ---- options ---- */
 
@@ -130,7 +131,7 @@ void tcp_unpace(int tcp, struct tcp_kept *k)
 	char now[16], system[16];
 
 	algorithm(tcp, now);
-	if (strncmp(now, "bbr", 3) || getsockopt(tcp, IPPROTO_TCP, TCP_INFO, &i, &len) || !i.tcpi_min_rtt || i.tcpi_min_rtt > SHORT_US)
+	if (strncmp(now, "bbr", 3) || getsockopt(tcp, IPPROTO_TCP, TCP_INFO, &i, &len) || !i.tcpi_min_rtt || i.tcpi_min_rtt > IW_SHORT_US)
 		return;
 	algorithm_of_system(system);
 	if (!memcmp(now, system, sizeof(now)) && begins_with_reno(tcp, now))

@@ -10,7 +10,7 @@
 
 #pragma GCC visibility push(hidden)
 
-#define IW_BURST_MOST	4096u	/* octets of a send that is gathered */
+#define IW_BURST_MOST	16384u	/* octets of a send that is gathered */
 
 /* A send of a stream in a burst (iw_stream.burst). true: all of it is gathered; false: nothing, and it is to be sent otherwise. */
 bool iw_burst_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags);

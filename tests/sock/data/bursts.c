@@ -10,7 +10,7 @@
 
 struct note {
 	uint64_t sent;
-	char what;	/* a: answer on the connection; c: here; s: begin to read late; e: the end follows */
+	char what;	/* a: answer on the connection; c: here; r: read; s: begin to read late; e: the end follows */
 };
 
 static uint8_t buf[1 << 17];
@@ -39,6 +39,24 @@ static void note_at(uint64_t pos, char what)
 static void note(char what)
 {
 	note_at(sent, what);
+}
+
+/* As large as those that are gathered may be, and larger ones between them; who reads begins at once. */
+static void large(int fd)
+{
+	size_t sum = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < 96; i++) {
+			size_t n = i % 32 == 31 ? 16385 : 4096 + (size_t)(i % 4) * 4096;
+
+			sum += n;
+			if (pass)
+				put(fd, n);
+		}
+		if (!pass)
+			note_at(sent + sum, 'r');
+	}
 }
 
 static void computes(int fd)
@@ -81,6 +99,10 @@ static void sends_much(int fd)
 	burst(fd);
 	put(fd, 5000);
 	receives(fd);
+	large(fd);
+	computes(fd);
+	large(fd);
+	receives(fd);
 	for (int i = 0; i < 4; i++) {
 		burst(fd);
 		set_int(fd, IPPROTO_TCP, TCP_NODELAY, i % 2);
@@ -99,6 +121,7 @@ static void forks(int fd)
 	must(waitpid(pid, NULL, 0) == pid);
 	sent += 100;
 	burst(fd);
+	large(fd);
 	computes(fd);
 }
 
