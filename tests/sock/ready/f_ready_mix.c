@@ -117,6 +117,7 @@ static void server(int fd)
 static void client(int fd)
 {
 	seed = 4711;
+	ok(set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1));	/* the other end waits for what is sent, and acknowledges late */
 	for (int i = 0; i < STEPS; i++) {
 		unsigned int n = rnd(3) ? 1 + rnd(rnd(4) ? 50 : 1400) : 0;
 

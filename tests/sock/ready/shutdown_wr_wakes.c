@@ -11,11 +11,13 @@ static void server(void)
 {
 	int l = t_listen(0);
 
-	for (int i = 0; i < WAYS; i++) {
-		int fd = t_accept(l);
+	int fd[WAYS];
 
+	for (int i = 0; i < WAYS; i++)
+		fd[i] = t_accept(l);
+	for (int i = 0; i < WAYS; i++) {
 		t_sync();	/* nothing is read until the other one is through */
-		close(fd);
+		close(fd[i]);
 	}
 	close(l);
 }
@@ -27,16 +29,21 @@ static void *shuts(void *arg)
 	return arg;
 }
 
-/* Until it stays full. */
-static void fill(int fd)
+/* Until all of them stay full. */
+static void fill(const int *fd)
 {
 	static char b[65536];
+	struct pollfd p[WAYS];
 
-	set_nonblock(fd, true);
+	for (int i = 0; i < WAYS; i++) {
+		set_nonblock(fd[i], true);
+		p[i] = (struct pollfd){ .fd = fd[i], .events = POLLOUT };
+	}
 	do {
-		while (send(fd, b, sizeof(b), MSG_NOSIGNAL) > 0)
-			;
-	} while (t_poll(fd, POLLOUT, 500));
+		for (int i = 0; i < WAYS; i++)
+			while (send(fd[i], b, sizeof(b), MSG_NOSIGNAL) > 0)
+				;
+	} while (ok(poll(p, WAYS, 500)));
 }
 
 static int by_select(int way)
@@ -87,15 +94,18 @@ static int by_epoll(int ep, int ms)
 static void client(void)
 {
 	struct sockaddr_storage ss;
+	int fd[WAYS];
 	pthread_t t;
 
 	waiter = (pid_t)syscall(SYS_gettid);
 	t_peer(&ss);
+	for (int way = 0; way < WAYS; way++)
+		fd[way] = t_connect_to(&ss);
+	fill(fd);
 	for (int way = 0; way < WAYS; way++) {
 		int ep = -1, n = 0;
 
-		conn = t_connect_to(&ss);
-		fill(conn);
+		conn = fd[way];
 		if (way >= LEVEL && way != LATE)
 			ep = epoll_made(way);
 		must(!pthread_create(&t, NULL, shuts, NULL));
