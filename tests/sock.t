@@ -5,6 +5,8 @@
 #
 #	tests/sock.t [-m "MODE ..."] [-k "SERVER CLIENT"] [program ...]
 #
+# All of it runs in lanes side by side, each with hosts and daemons of its own: these programs wait more than they compute.
+#
 # plain		two processes of one host, no library: the reference
 # wire		the same over two hosts: the reference must not depend on that
 # local, remote, remote6	upgraded as early as both ends agree: on one host, and each wait looks first (spin always); on two; on two, IPv6 where the program
@@ -20,18 +22,21 @@
 # killed-server, killed-client	kill_*.c: the daemon of that side is killed on the way, with the connection upgraded, and for kill_mapped*.c mapped
 # killed-relay	the same, relayed at both ends
 #
-# IW_SEED=n repeats what chance did. IW_LONG=1: restless with every program, local-k and remote-k with each k, at either end and at both, up to the last at which
+# Where the daemons are sanitized each of the modes that a plain build runs with every program has half of them, by chance.
+# IW_SEED=n repeats what chance did. IW_LONG=1: each mode with every program, local-k and remote-k with each k, at either end and at both, up to the last at which
 # something is switched.
 . "$(dirname "$0")/lib/rig.sh"
 
 modes="plain wire local remote remote6 mapped stay tcp nodaemon half-client half-server restless local-k remote-k relay killed-server killed-client killed-relay"
 # what no daemon has a part in is the same program and library in every build
-[ "${IW_BUILD##*/}" = plain ] || modes=$(sed -E 's/\b(wire|tcp|nodaemon) //g' <<<"$modes")
-at=
-while getopts m:k: o; do
+sanitized=
+[ "${IW_BUILD##*/}" = plain ] || { sanitized=1; modes=$(sed -E 's/\b(wire|tcp|nodaemon) //g' <<<"$modes"); }
+at='' wants='' asked_for=''
+while getopts m:k:r: o; do
 	case $o in
-	m) modes=$OPTARG ;;
+	m) modes=$OPTARG asked_for=1 ;;
 	k) at=$OPTARG ;;
+	r) wants=$OPTARG ;;	# where the transcripts on plain TCP are, or will be: a lane
 	*) exit 2 ;;
 	esac
 done
@@ -39,10 +44,47 @@ shift $((OPTIND - 1))
 case " $modes " in *" "[^pw]*) ;; *) RIG_NO_DAEMON=1 ;; esac
 rig_need
 : "${IW_SEED:=$RANDOM}"
+export IW_SEED
+# said STATUS FILE: the tests of a lane are tests of ours
+said() {
+	local line
+	while IFS= read -r line; do
+		case $line in
+		"ok "*) TAP_N=$((TAP_N + 1)) line="ok $TAP_N ${line#ok * }" ;;
+		"not ok "*) TAP_N=$((TAP_N + 1)) TAP_BAD=$((TAP_BAD + 1)) line="not ok $TAP_N ${line#not ok * }" ;;
+		1..*) continue ;;
+		esac
+		printf '%s\n' "$line"
+	done <"$2"
+	[ "$1" = 0 ] || [ $TAP_BAD -gt 0 ] || fail "a lane ended with status $1"
+}
+# every one takes about as long as the others
+lanes=("plain local mapped tcp nodaemon half-client relay remote-k" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
+if [ $# = 0 ] && [ -z "$asked_for$at" ]; then
+	wants=$(mktemp -d "${TMPDIR:-/tmp}/w.XXXXXX") || exit 1
+	pids=()
+	trap 'for p in "${pids[@]}"; do ! rig_ours "$p" || kill "$p"; wait "$p"; done; rm -rf "$wants"' EXIT
+	trap 'exit 1' INT TERM HUP PIPE
+	for i in "${!lanes[@]}"; do
+		mine=
+		for mode in ${lanes[i]}; do case " $modes " in *" $mode "*) mine+=" $mode" ;; esac; done
+		"$0" -r "$wants" -m "${mine# }" >"$wants/lane.$i" 2>&1 &
+		pids+=($!)
+	done
+	for i in "${!lanes[@]}"; do
+		wait "${pids[i]}"
+		said "$?" "$wants/lane.$i"
+		diag "lane $i: $SECONDS s"
+	done
+	rm -rf "$wants"
+	trap - EXIT
+	done_testing
+fi
 src=$RIG_TESTS/sock
 bin=$IW_BUILD/tests/sock
 if [ $# -gt 0 ]; then progs=("$@"); else progs=($(cd "$src" && ls ./*/*.c | sed 's|^.*/||; s|\.c$||' | sort)); fi
 rig_up 2
+: "${wants:=$RIG_DIR}"
 opts=$RIG_DAEMON_OPTS
 export IW_TEST_HELPER=$IW_BUILD/tests/lib IW_TEST_BLACKHOLE=10.77.0.99
 # Somebody's hardware address, so that packets to it vanish; a failed ARP would become EHOSTUNREACH after a while.
@@ -168,22 +210,33 @@ same() {
 	esac
 }
 
+# reference PROGRAM [6]: on plain TCP, once for all lanes: what it printed is wants/PROGRAM.want, its status is beside
 reference() {
-	[ -e "$RIG_DIR/$1.want" ] || run plain "$1" "$RIG_DIR/$1.want"
+	local to=$wants/$1.want${2-}
+	[ ! -e "$to" ] || return 0
+	run "plain${2-}" "$1" "$to.$$"
+	echo $? >"$to.status"
+	mv "$to.$$.err" "$to.err"
+	mv "$to.$$" "$to"
 }
 
 # one MODE PROGRAM: a test
 one() {
-	local mode=$1 prog=$2 want=$RIG_DIR/$2.want got=$RIG_DIR/$2.$1 s
+	local mode=$1 prog=$2 want=$wants/$2.want got=$RIG_DIR/$2.$1 s
 	case $prog in raw_read) [[ $mode = @(plain|stay) ]] || return 0 ;; esac	# what it is about are the limits that are the default
-	[ "$mode" = plain ] || reference "$prog"
+	reference "$prog"
 	if [ "$mode" = remote6 ]; then
-		want=$RIG_DIR/$prog.want6
-		run plain6 "$prog" "$want"
+		reference "$prog" 6
+		want+=6
 	fi
 	RAN=
-	run "$mode" "$prog" "$got"
-	s=$?
+	if [ "$mode" = plain ]; then
+		got=$want
+		s=$(<"$want.status")
+	else
+		run "$mode" "$prog" "$got"
+		s=$?
+	fi
 	if [ $s = 77 ]; then
 		skip "$prog $mode" "does not apply"
 		return
@@ -201,7 +254,6 @@ one() {
 	else
 		pass "$prog $mode" $RAN
 	fi
-	[ "$mode" = plain ] && cp "$got" "$want"
 }
 
 # told MODE: what became of the ends of connections since the daemons started
@@ -218,8 +270,13 @@ expect() {
 	[ ${#progs[@]} -lt 50 ] || [ -n "$at" ] || at_least "$(ends "$host" "$what")" "$least" "host $host: ends of connections $what"
 }
 
-# some PROGRAM: of all of them a third, by chance
-some() { [ -n "${IW_LONG-}" ] || [ ${#progs[@]} -lt 50 ] || [ $(($(cksum <<<"$IW_SEED $1" | cut -d ' ' -f 1) % 3)) = 0 ]; }
+# some N WHAT: of all programs one in N, by chance
+some() {
+	local n
+	[ -z "${IW_LONG-}" ] && [ ${#progs[@]} -ge 50 ] || return 0
+	n=$(cksum <<<"$IW_SEED $2")
+	[ $((${n%% *} % $1)) = 0 ]
+}
 
 # group "MODE ...": those of them that are asked for, program by program
 group() {
@@ -229,8 +286,13 @@ group() {
 		for mode in $1; do
 			case "$mode: $cold " in "mapped:"*" $prog "* | "restless:"*" $prog "*) continue ;; esac
 			case "$mode: $calm " in "restless:"*" $prog "*) continue ;; esac
-			[ "$mode" != restless ] || some "$prog" || continue
-			case " $modes " in *" $mode "*) one "$mode" "$prog" ;; esac
+			case " $modes " in *" $mode "*) ;; *) continue ;; esac
+			case $mode in
+			restless) some 3 "$prog" || continue ;;
+			plain | relay) ;;
+			*) [ -z "$sanitized" ] || some 2 "$mode $prog" || continue ;;
+			esac
+			one "$mode" "$prog"
 		done
 	done
 }
