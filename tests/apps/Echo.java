@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* An echo server and its client, with blocking sockets or a Selector: java Echo.java (blocking|nio)-(server|client) HOST PORT [CONNECTIONS ROUNDS] */
+/* An echo server and its client, with blocking sockets or a Selector: java Echo.java (blocking|nio)-(server|client) HOST PORT [CONNECTIONS ROUNDS MORE]: so many rounds, and more as long as there is a file MORE */
+import java.io.File;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetAddress;
@@ -20,6 +21,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
 public class Echo {
+	static File more;
+
 	static byte[] message(int me, int round) {
 		byte[] m = new byte[1 + (me * 7 + round * 131) % 5000];
 
@@ -53,7 +56,7 @@ public class Echo {
 		try (Socket s = new Socket()) {
 			s.connect(to, 60000);
 			s.setSoTimeout(120000);
-			for (int i = 0; i < rounds; i++) {
+			for (int i = 0; i < rounds || more.exists(); i++) {
 				byte[] m = message(me, i);
 
 				s.getOutputStream().write(m);
@@ -125,6 +128,7 @@ public class Echo {
 	/* One connection of the client with a Selector: what is sent and what has to come back. */
 	static class Conn {
 		int me, round;
+		boolean said;	/* all of it */
 		ByteBuffer out, in;
 
 		Conn(int me) {
@@ -163,22 +167,23 @@ public class Echo {
 				if (x.out.hasRemaining())
 					c.write(x.out);
 				if (k.isReadable()) {
-					int n = x.round < rounds ? c.read(x.in) : c.read(ByteBuffer.allocate(1));
+					int n = x.said ? c.read(ByteBuffer.allocate(1)) : c.read(x.in);
 
-					if (x.round >= rounds && n < 0) {
+					if (x.said && n < 0) {
 						c.close();
 						left--;
 						continue;
 					}
-					if (n < 0 || x.round >= rounds && n > 0)
+					if (n < 0 || x.said && n > 0)
 						throw new Exception("connection " + x.me + ", round " + x.round + ": " + n);
-					if (!x.in.hasRemaining() && x.round < rounds) {
+					if (!x.in.hasRemaining() && !x.said) {
 						if (!Arrays.equals(x.in.array(), message(x.me, x.round)))
 							throw new Exception("connection " + x.me + ", round " + x.round + ": other octets");
-						if (++x.round < rounds) {
+						if (++x.round < rounds || more.exists()) {
 							x.next();
 							c.write(x.out);
 						} else {
+							x.said = true;
 							c.shutdownOutput();
 						}
 					}
@@ -191,6 +196,7 @@ public class Echo {
 	public static void main(String[] a) throws Exception {
 		InetSocketAddress at = new InetSocketAddress(InetAddress.getByName(a[1]), Integer.parseInt(a[2]));
 
+		more = new File(a.length > 5 ? a[5] : "");
 		switch (a[0]) {
 		case "blocking-server":
 			blockingServer(at);

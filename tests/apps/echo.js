@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// An echo server, on the next port the same by HTTP, and clients: node echo.js server|client|http-client HOST PORT [CONNECTIONS ROUNDS]
+// An echo server, on the next port the same by HTTP, and clients: node echo.js server|client|http-client HOST PORT [CONNECTIONS ROUNDS [MORE]]; the
+// client has so many rounds, and more as long as there is a file MORE
 'use strict';
+const fs = require('fs');
 const net = require('net');
 const http = require('http');
 const [what, host, port, conns, rounds] = process.argv.slice(2).map((v, i) => (i < 2 ? v : Number(v)));
+const more = process.argv[7] || '';
 
 function message(me, round) {
 	return Buffer.alloc(1 + ((me * 7 + round * 131) % 5000), `connection ${me}, round ${round};`);
@@ -18,12 +21,12 @@ function server() {
 function one(me) {
 	return new Promise((done, bad) => {
 		const s = net.connect({ host, port, allowHalfOpen: true }, () => s.write(message(me, 0)));
-		let got = [], len = 0, round = 0;
+		let got = [], len = 0, round = 0, said = false;	// all of it
 
 		s.on('data', (b) => {
 			got.push(b);
 			len += b.length;
-			if (round === rounds || len > message(me, round).length)
+			if (said || len > message(me, round).length)
 				return bad(new Error(`connection ${me}: more than was sent`));
 			if (len < message(me, round).length)
 				return undefined;
@@ -32,9 +35,10 @@ function one(me) {
 			got = [];
 			len = 0;
 			round++;
-			return round < rounds ? s.write(message(me, round)) : s.end();
+			said = round >= rounds && !fs.existsSync(more);
+			return said ? s.end() : s.write(message(me, round));
 		});
-		s.on('end', () => (round === rounds ? done() : bad(new Error(`connection ${me}: ends in round ${round}`))));
+		s.on('end', () => (said ? done() : bad(new Error(`connection ${me}: ends in round ${round}`))));
 		s.on('error', bad);
 	});
 }

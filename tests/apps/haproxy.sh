@@ -28,7 +28,7 @@ host_port $S 7402 && host_port $S 7404 && host_port $S 7401 && host_port $S 7403
 	{ fail "$T: starts"; sed 's/^/# /' "$RIG_DIR/haproxy.log"; return; }
 counts_begin $S $C
 servers=$(accel_count $S server)
-got=$(host_exec_iw $C timeout 600 "$PY" "$NET" echo-client "$A" 7401 20 1000 2>&1)
+talk_until_up 20,40 timeout 600 "$PY" "$NET" echo-client "$A" 7401 20 1000 "$D/more"
 is "$got" "20 connections, 1000 rounds each" "$T: TCP"
 counts_end "$T: TCP" 20 none
 at_least $(($(accel_count $S server) - servers)) 40 "$T: TCP: on both sides of it"

@@ -17,7 +17,7 @@ host_bg_iw $S node.log "$node" "$RIG_TESTS/apps/echo.js" server "$A" 7300
 pid=$!
 until_true 30 rig_listens $S 7301 || { fail "$T: server starts"; sed 's/^/# /' "$RIG_DIR/node.log"; return; }
 counts_begin $S $C
-got=$(host_exec_iw $C timeout 600 "$node" "$RIG_TESTS/apps/echo.js" client "$A" 7300 20 500 2>&1)
+talk_until_up 20 timeout 600 "$node" "$RIG_TESTS/apps/echo.js" client "$A" 7300 20 500 "$D/more"
 is "$got" "20 connections, 500 rounds each" "$T: echo"
 counts_end "$T: echo" 20 none
 counts_begin $S $C
