@@ -82,6 +82,8 @@ if [ $# = 0 ] && [ -z "$asked_for$at" ]; then
 fi
 src=$RIG_TESTS/sock
 bin=$IW_BUILD/tests/sock
+half=
+[ -z "$sanitized" ] || [ $# -gt 0 ] || [ -n "${IW_LONG-}" ] || half=1
 if [ $# -gt 0 ]; then progs=("$@"); else progs=($(cd "$src" && ls ./*/*.c | sed 's|^.*/||; s|\.c$||' | sort)); fi
 rig_up 2
 : "${wants:=$RIG_DIR}"
@@ -264,9 +266,10 @@ told() {
 	done
 }
 
-# A silent fall back would make everything pass.
+# A silent fall back would make everything pass. Half of the programs (but restless and relay have the same in each build) have half as many.
 expect() {
 	local host=$1 what=$2 least=$3
+	[ -z "$half" ] || [ "${4-}" = all ] || least=$((least / 2))
 	[ ${#progs[@]} -lt 50 ] || [ -n "$at" ] || at_least "$(ends "$host" "$what")" "$least" "host $host: ends of connections $what"
 }
 
@@ -290,7 +293,7 @@ group() {
 			case $mode in
 			restless) some 3 "$prog" || continue ;;
 			plain | relay) ;;
-			*) [ -z "$sanitized" ] || some 2 "$mode $prog" || continue ;;
+			*) [ -z "$half" ] || [ "$prog" = many_conns ] || some 2 "$mode $prog" || continue ;;	# this one counts
 			esac
 			one "$mode" "$prog"
 		done
@@ -326,8 +329,8 @@ if asked restless; then
 	restart_daemons -o map=restless
 	group restless
 	told "restless, IW_SEED=$IW_SEED"
-	expect 1 upgraded 25
-	expect 2 upgraded 25
+	expect 1 upgraded 25 all
+	expect 2 upgraded 25 all
 fi
 if asked "local-k remote-k"; then
 	diag "IW_SEED=$IW_SEED"
@@ -351,8 +354,8 @@ if asked relay; then
 	restart_daemons -o go=at-once
 	group relay
 	told "relay, IW_SEED=$IW_SEED"
-	expect 1 switched 40
-	expect 2 switched 40
+	expect 1 switched 40 all
+	expect 2 switched 40 all
 	[ ${#progs[@]} -lt 50 ] || at_least $(($(ends 1 back) + $(ends 2 back))) 1 "ends of connections given back"
 fi
 for prog in "${progs[@]}"; do
