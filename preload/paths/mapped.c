@@ -794,20 +794,20 @@ static ssize_t mapped_tx(struct iw_stream *s, int fd, struct iw_io *io, int flag
 }
 
 /* Octets of a file on their way: of those who send some at a time a few have a large place. Whoever ends in between keeps it. */
-#define PLACES	8
-#define OWN	1024u	/* on the stack, which may be small */
+#define FILE_ROOMS	8
+#define FILE_OWN	1024u	/* on the stack, which may be small */
 
 static struct {
 	_Atomic bool taken;
 	uint8_t room[MOST];
-} places[PLACES];
+} file_room[FILE_ROOMS];
 
-static int place(void)
+static int file_room_take(void)
 {
-	for (int i = 0; i < PLACES; i++) {
+	for (int i = 0; i < FILE_ROOMS; i++) {
 		bool taken = false;
 
-		if (atomic_compare_exchange_strong(&places[i].taken, &taken, true))
+		if (atomic_compare_exchange_strong(&file_room[i].taken, &taken, true))
 			return i;
 	}
 	return -1;
@@ -845,7 +845,7 @@ static ssize_t tx_file(struct iw_stream *s, const struct iw_move *v, off64_t *at
 /* Out of a file by a buffer of ours. What is no file the carrier takes from. */
 static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 {
-	uint8_t own[OWN];
+	uint8_t own[FILE_OWN];
 	struct stat st;
 	off64_t at = 0;
 	ssize_t n;
@@ -857,10 +857,10 @@ static ssize_t mapped_tx_from(struct iw_stream *s, const struct iw_move *v)
 	}
 	if (!v->off_in)
 		at = (off64_t)IW_SYS(lseek, v->in, 0, SEEK_CUR);
-	i = v->len > sizeof(own) ? place() : -1;
+	i = v->len > sizeof(own) ? file_room_take() : -1;
 	if (i >= 0) {
-		n = tx_file(s, v, &at, places[i].room, sizeof(places[i].room));
-		atomic_store(&places[i].taken, false);
+		n = tx_file(s, v, &at, file_room[i].room, sizeof(file_room[i].room));
+		atomic_store(&file_room[i].taken, false);
 	} else {
 		n = tx_file(s, v, &at, own, sizeof(own));
 	}
