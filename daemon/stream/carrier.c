@@ -103,6 +103,21 @@ void carrier_received(struct stream *st, int res)
 		passed_take(&st->d_msg, NULL, 0, st->end[0].uid);
 }
 
+ssize_t carrier_take(struct stream *st, void *buf, size_t len)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+	} control;
+	struct iovec v = { .iov_base = buf, .iov_len = len };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(st->d, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n > 0)
+		passed_take(&m, NULL, 0, st->end[0].uid);
+	return n;
+}
+
 void carrier_record_reset(struct stream *st, int err)
 {
 	struct iw_page_end *e = stream_page_end(st);
@@ -127,21 +142,12 @@ void carrier_reset(struct stream *st, int err)
  */
 static void drop_unsent(struct stream *st)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
-	} control;
 	char buf[16384];
 	int have = 0;
 
-	while (!ioctl(st->d, FIONREAD, &have) && have > 1) {
-		struct iovec v = { .iov_base = buf, .iov_len = (size_t)have - 1 < sizeof(buf) ? (size_t)have - 1 : sizeof(buf) };
-		struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-
-		if (recvmsg(st->d, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
+	while (!ioctl(st->d, FIONREAD, &have) && have > 1)
+		if (carrier_take(st, buf, (size_t)have - 1 < sizeof(buf) ? (size_t)have - 1 : sizeof(buf)) <= 0)
 			break;
-		passed_take(&m, NULL, 0, st->end[0].uid);
-	}
 }
 
 void carrier_lost(struct stream *st, int err)

@@ -22,6 +22,8 @@ void carrier_lost(struct stream *st, int err);
 void carrier_drop(struct stream *st);		/* close d */
 void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn);	/* by d_rx */
 void carrier_received(struct stream *st, int res);	/* first thing in fn: descriptors that came along are closed */
+/* The same at once and without waiting: the number of octets, 0, or less than 0 when there are none. */
+ssize_t carrier_take(struct stream *st, void *buf, size_t len);
 /* Tell when the application closed, once; one who waited before is not told any more. */
 void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error));
 void carrier_unpoll(struct stream *st, void (*then)(struct stream *st));	/* no longer: `then` comes when d_poll has ended, if it was busy */

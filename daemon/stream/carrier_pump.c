@@ -19,6 +19,7 @@
 #define ACK_DELAY_MS	100u		/* so that the peer's SIOCOUTQ falls to 0 on a stream that went idle */
 
 static void pump_tx(struct stream *st);
+static void abort_behind(struct stream *st);
 
 /* ---- application to network ---- */
 
@@ -41,6 +42,17 @@ static void tx_end(struct stream *st)
 	iw_rs_tx_fin(&r->f->rs);
 }
 
+static void tx_taken(struct stream *st, uint32_t n)
+{
+	struct iw_rs *rs = &st->remote->f->rs;
+
+	st->tx_bytes += n;
+	st->active_ms = engine_now_ms();
+	atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
+	iw_rs_tx_produced(rs, n);
+	iw_rs_push(rs);
+}
+
 static void tx_received(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, d_rx);
@@ -54,19 +66,16 @@ static void tx_received(struct op *op, int res, bool more)
 	r = st->remote;
 	if (r->f->reset_err)
 		return;
-	if (res > 0) {
-		st->tx_bytes += (uint64_t)res;
-		st->active_ms = engine_now_ms();
-		atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
-		iw_rs_tx_produced(&r->f->rs, (uint32_t)res);
-		iw_rs_push(&r->f->rs);
-	} else if (!res) {
+	if (res > 0)
+		tx_taken(st, (uint32_t)res);
+	else if (!res)
 		tx_end(st);
-	} else if (!op_again(res) && res != -ECANCELED) {
-		remote_abort(st, ECONNRESET);	/* closed with octets unread */
-		return;
-	}
-	pump_queue(st);
+	else if (!op_again(res) && res != -ECANCELED)
+		r->resets = true;	/* closed with octets unread */
+	if (r->resets)
+		abort_behind(st);
+	else
+		pump_queue(st);
 }
 
 /* What the relay had in hand at the end goes first. False: not yet. */
@@ -94,6 +103,34 @@ static bool left_moved(struct stream *st, uint8_t *to, uint32_t len)
 	return !n && !eof;
 }
 
+/*
+ * The application is gone, and TCP would have been reset. What was written before is on its way then, so that the peer can read it; what does not go at
+ * once would not have been.
+ */
+static void abort_behind(struct stream *st)
+{
+	struct stream_remote *r = st->remote;
+	uint32_t off, len;
+	ssize_t n = 1;
+
+	r->resets = true;
+	if (st->d_rx.busy)
+		return;		/* until it has ended */
+	while (n > 0 && r->ep && !r->f->tx_eof && !r->f->reset_err && !r->f->aborted && !map_rests(st)) {
+		iw_rs_tx_space(&r->f->rs, &off, &len);
+		if (!len)
+			break;
+		if (st->relay && !left_moved(st, remote_tx_ring(st) + off, len))
+			continue;	/* there may be more, or it was the end */
+		n = carrier_take(st, remote_tx_ring(st) + off, len);
+		if (n > 0)
+			tx_taken(st, (uint32_t)n);
+	}
+	if (r->ep && !r->f->reset_err && !r->f->aborted && !map_rests(st))
+		iw_rs_pump(&r->f->rs, &remote_rs_ops, st);
+	remote_abort(st, ECONNRESET);
+}
+
 static void pump_tx(struct stream *st)
 {
 	struct stream_remote *r = st->remote;
@@ -104,7 +141,7 @@ static void pump_tx(struct stream *st)
 	iw_rs_tx_space(&r->f->rs, &off, &len);
 	if (!len || (st->relay && !left_moved(st, remote_tx_ring(st) + off, len)))
 		return;
-	carrier_recv(st, (uint8_t *)st->page + IW_PAGE_RINGS + off, len < PUMP_MAX ? len : PUMP_MAX, tx_received);
+	carrier_recv(st, remote_tx_ring(st) + off, len < PUMP_MAX ? len : PUMP_MAX, tx_received);
 }
 
 /* ---- network to application ---- */
@@ -148,7 +185,7 @@ static void rx_sent(struct op *op, int res, bool more)
 		rx_given(st, (uint32_t)res);
 	} else if (!op_again(res)) {
 		if (st->app_closed || carrier_hup(st)) {
-			remote_abort(st, ECONNRESET);	/* octets that nobody will read */
+			abort_behind(st);	/* octets that nobody will read */
 			return;
 		}
 		r->f->discard = true;
@@ -215,7 +252,7 @@ static void pump_rx(struct stream *st)
 			if (r->f->reset_err)
 				carrier_drop(st);
 			else
-				remote_abort(st, ECONNRESET);	/* octets for a closed socket: TCP answers by RST */
+				abort_behind(st);	/* octets for a closed socket: TCP answers by RST */
 			return;
 		}
 		if (!r->f->discard) {
@@ -292,7 +329,7 @@ static void pump_hup(struct stream *st, bool error)
 	struct stream_remote *r = st->remote;
 
 	if (error || (r->ep && tcp_linger0(&st->kept))) {
-		remote_abort(st, ECONNRESET);
+		abort_behind(st);
 		return;
 	}
 	if (st->state == STREAM_RUNNING)

@@ -30,6 +30,49 @@ void relay_abort(struct stream *st)
 	stream_kill(st);
 }
 
+/* One that waits for room is not waited for. */
+static bool sends_now(const struct stream *st)
+{
+	struct pollfd p = { .fd = st->end[0].tcp, .events = POLLOUT };
+
+	return st->t_tx.busy && poll(&p, 1, 0) == 1 && !(p.revents & (POLLERR | POLLHUP));
+}
+
+/* What the application wrote and TCP takes at once. */
+static void up_flush(struct stream *st)
+{
+	struct relay_dir *d = &st->relay->up;
+	ssize_t n;
+
+	if (st->t_tx.busy || d->fin)
+		return;
+	do {
+		while (relay_hand(d)) {
+			n = send(st->end[0].tcp, d->buf + d->off, relay_hand(d), MSG_DONTWAIT | MSG_NOSIGNAL);
+			if (n <= 0)
+				return;
+			relay_count(d, d->buf + d->off, (size_t)n);
+			d->off += (size_t)n;
+		}
+		n = carrier_take(st, d->buf, RELAY_BUF);
+		d->off = 0;
+		d->len = n > 0 ? (size_t)n : 0;
+	} while (n > 0);
+}
+
+/*
+ * The application is gone, and TCP would have been reset. What was written before is on its way then, so that the peer can read it; what TCP does not
+ * take now would not have been.
+ */
+static void abort_behind(struct stream *st)
+{
+	st->relay->resets = true;
+	if (st->d_rx.busy || sends_now(st) || upgrade_keeps(st))
+		return;		/* until it has ended: the upgrade takes what there is along, or gives it back */
+	up_flush(st);
+	relay_abort(st);
+}
+
 void relay_lost(struct stream *st, int err)
 {
 	struct stream_relay *r = st->relay;
@@ -66,8 +109,10 @@ static void relay_check_end(struct stream *st)
 
 static void relay_hup(struct stream *st, bool error)
 {
-	if (error || st->relay->lost || tcp_linger0(&st->kept))
+	if (st->relay->lost)
 		relay_abort(st);
+	else if (error || tcp_linger0(&st->kept))
+		abort_behind(st);
 	else
 		relay_check_end(st);
 }
@@ -180,7 +225,7 @@ static void up_fin(struct stream *st)
 	if (st->app_closed && st->d_tx.busy)
 		return;		/* until it is known what the application has had */
 	if (st->app_closed && (tcp_linger0(&st->kept) || unread(st))) {
-		relay_abort(st);
+		relay_abort(st);	/* behind what it wrote: the end comes last */
 		return;
 	}
 	st->relay->up.fin = true;
@@ -218,6 +263,10 @@ static void up_received(struct op *op, int res, bool more)
 		r->left(st);
 		return;
 	}
+	if (r->resets) {
+		abort_behind(st);
+		return;
+	}
 	up_go(st);
 	relay_moved(st);
 }
@@ -249,6 +298,10 @@ static void up_sent(struct op *op, int res, bool more)
 		d->off += (size_t)res;
 	}
 	relay_acked(st);
+	if (st->relay->resets) {
+		abort_behind(st);
+		return;
+	}
 	up_go(st);
 	relay_moved(st);
 }
@@ -271,9 +324,13 @@ static void up_go(struct stream *st)
 	struct stream_relay *r = st->relay;
 	struct relay_dir *d = &r->up;
 
-	if (st->state == STREAM_DEAD || r->over || r->lost || st->t_tx.busy)
+	if (st->state == STREAM_DEAD || r->over || r->lost)
 		return;
-	if (relay_hand(d) || (d->eof && !d->fin)) {
+	if (r->resets)
+		abort_behind(st);
+	else if (st->t_tx.busy)
+		return;
+	else if (relay_hand(d) || (d->eof && !d->fin)) {
 		if (upgrade_holds(st))
 			return;
 		if (relay_hand(d))
@@ -381,7 +438,7 @@ static void down_sent(struct op *op, int res, bool more)
 	}
 	if (res < 0 && !op_again(res)) {
 		if (st->app_closed || carrier_hup(st)) {
-			relay_abort(st);
+			abort_behind(st);
 			return;
 		}
 		st->relay->discard = true;
@@ -417,11 +474,11 @@ static void down_go(struct stream *st)
 	if (st->state == STREAM_DEAD || r->over || st->d_tx.busy)
 		return;
 	if (relay_hand(d) && !r->looked_at) {
-		if (st->app_closed) {
-			relay_abort(st);	/* octets for nobody: TCP answers by RST */
-			return;
-		}
-		if (!r->discard) {
+		if (st->app_closed) {	/* octets for nobody: TCP answers by RST */
+			abort_behind(st);
+			if (st->state == STREAM_DEAD)
+				return;
+		} else if (!r->discard) {
 			down_send(st);
 			return;
 		}

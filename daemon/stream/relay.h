@@ -33,6 +33,7 @@ struct stream_relay {
 	bool discard;			/* nobody reads the carrier any more, yet it is not closed (SHUT_RD) */
 	bool full;			/* the carrier was, for what is in hand of down */
 	bool lost;			/* TCP is; what came before is still passed on */
+	bool resets;			/* the application is gone, and TCP is to be reset behind what that wrote */
 	bool deaf, mute;		/* by who waits for it to come to rest: the carrier, TCP is not read */
 	bool looked_at;			/* what is in hand of down is not to be passed on yet (upgrade.c) */
 	unsigned int spun;		/* see engine_file_again() */

@@ -23,6 +23,7 @@ struct stream_remote {			/* what is alive of it */
 	struct iw_rs_pd pd;		/* what this end says of itself */
 	bool on;			/* T is the endpoint's; before that all is only prepared */
 	bool initiator;
+	bool resets;			/* the application is gone, and a reset goes behind what that wrote */
 };
 
 void remote_needs(struct prm_bill *b);		/* what a stream takes from its user's quotas */

@@ -459,6 +459,13 @@ bool upgrade_holds(struct stream *st)
 	return false;
 }
 
+bool upgrade_keeps(const struct stream *st)
+{
+	const struct stream_upgrade *u = st->upgrade;
+
+	return u->state == HOLDING || u->state == ASKED || (u->state == GIVEN && !u->tired) || (u->state == WAIT && u->stop);
+}
+
 void upgrade_moved(struct stream *st)
 {
 	struct stream_upgrade *u = st->upgrade;

@@ -13,6 +13,8 @@ extern unsigned int upgrade_least_ms;		/* one waits for the other that long at l
 int upgrade_new(struct stream *st);		/* 0 or -errno */
 void upgrade_switched(struct stream *st);	/* the relay runs */
 bool upgrade_holds(struct stream *st);		/* what the application wrote (or its end) may not be sent now; when that changes the relay is told */
+/* The same as it is, which begins none. */
+bool upgrade_keeps(const struct stream *st);
 void upgrade_came(struct stream *st);		/* octets, or the end, came from TCP: they are the last ones in hand */
 void upgrade_moved(struct stream *st);		/* something was passed on */
 bool upgrade_open(const struct stream *st);	/* an attempt is under way: what stands at a position is not decided yet */
