@@ -244,6 +244,12 @@ static enum iw_switched judge_tcp(int tcp, struct iw_candidate *c, struct judged
 	return IW_SWITCH_DONE;
 }
 
+/* A filter of system calls may refuse what puts one file in the place of another: known before, since afterwards there is no way back. */
+static bool may_place(int fd)
+{
+	return IW_SYS(dup3, fd, fd, 0) == -EINVAL;
+}
+
 /* Behind the gate. */
 static enum iw_switched judge(const struct numbers *p, struct iw_candidate *c, struct judged *j, enum iw_reason *why)
 {
@@ -274,6 +280,8 @@ static enum iw_switched judge(const struct numbers *p, struct iw_candidate *c, s
 		return say(why, IW_REASON_EPOLL_UNKNOWN, IW_SWITCH_NOT_NOW);
 	if (!iw_fd_room(p->fd[0]))
 		return say(why, IW_REASON_RESOURCES, IW_SWITCH_NOT_NOW);
+	if (!may_place(p->fd[0]))
+		return say(why, IW_REASON_ALIAS, IW_SWITCH_NEVER);
 	return judge_tcp(p->fd[0], c, j, why);
 }
 
@@ -417,7 +425,7 @@ static bool dry(const struct numbers *p, struct iw_stream *s)
 	struct iw_files files;
 
 	iw_files_look(&files, p->fd, p->n);
-	return atomic_load(&s->refs) == p->n && nobody_inside(p, NULL) && iw_uring_quiet(&files) && !files.unknown && !atomic_load(&me->shut) &&
+	return atomic_load(&s->refs) == p->n && may_place(p->fd[0]) && nobody_inside(p, NULL) && iw_uring_quiet(&files) && !files.unknown && !atomic_load(&me->shut) &&
 	       atomic_load(&me->close_state) == IW_CLOSE_OPEN && !iw_path(s)->inq(s, p->fd[0]);
 }
 
