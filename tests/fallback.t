@@ -346,6 +346,7 @@ tell_end lines $client
 # ---- the other host's daemon lets us in, or not ----
 daemon_stop 1 && daemon_start 1 -o allow=127.0.0.0/8
 FRESH=restart
+restart		# it may have found nobody in between, and says so until it has asked again
 try "its daemon refuses this host" host_bg_iw host_exec_iw 0 peer-refused -
 daemon_stop 1 && daemon_start 1 -o allow=0.0.0.0/0
 daemon_stop 2 && daemon_start 2 -o allow=127.0.0.0/8
