@@ -256,8 +256,8 @@ static void set_bit(struct iw_page_end *me, uint32_t bit, bool on)
 }
 
 /*
- * {1, 0}: the close will be a reset. On a LOCAL stream the other end is told in advance; it believes it only once this end is gone,
- * however that happens.
+ * {1, 0}: the close will be a reset. The other end of a stream that is LOCAL, or may become so after we have closed, is told in advance; it believes
+ * it only once this end is gone, however that happens.
  */
 static void note_linger(struct iw_stream *s, bool zero)
 {
@@ -269,7 +269,7 @@ static void note_linger(struct iw_stream *s, bool zero)
 		atomic_fetch_or(&s->sopt, IW_SOPT_LINGER0);
 	else
 		atomic_fetch_and(&s->sopt, ~IW_SOPT_LINGER0);
-	if (!iw_stream_local(s))
+	if (!iw_stream_paired(s))
 		return;
 	if (zero)
 		atomic_store(&other->close_errno, ECONNRESET);

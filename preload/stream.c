@@ -164,14 +164,14 @@ bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n)
 }
 
 /*
- * The last descriptor of this process goes. Only when nobody else can have the stream is it the end of it for a LOCAL peer; otherwise the
- * kernel tells when the last holder closes.
+ * The last descriptor of this process goes. Only when nobody else can have the stream is it the end of it for a peer of this host, whose library may
+ * take the other end of the carrier behind this only; otherwise the kernel tells when the last holder closes.
  */
 static void mark_closed(struct iw_stream *s)
 {
 	struct iw_page_end *peer = &s->page->end[!s->end];
 
-	if (!iw_stream_local(s) || !iw_stream_alone(s, NULL, 0))
+	if (!iw_stream_paired(s) || !iw_stream_alone(s, NULL, 0))
 		return;
 	if (atomic_load(&s->sopt) & IW_SOPT_LINGER0) {
 		atomic_store(&peer->close_errno, ECONNRESET);

@@ -117,6 +117,12 @@ static inline bool iw_stream_near(const struct iw_stream *s)
 	return atomic_load_explicit(&s->flags, memory_order_relaxed) & IW_PAGE_NEAR;
 }
 
+/* LOCAL, or another library has been offered the other end, or will be: it may find there what we write for it now. */
+static inline bool iw_stream_paired(const struct iw_stream *s)
+{
+	return atomic_load_explicit(&s->flags, memory_order_relaxed) & (IW_PAGE_NEAR | IW_PAGE_LOCAL);
+}
+
 static inline struct iw_page_end *iw_stream_end(struct iw_stream *s)
 {
 	return &s->page->end[s->end];

@@ -120,11 +120,16 @@ static void fin_then_reset(void)
 	x_name(a);
 }
 
+static void linger_set(int fd, int on)
+{
+	struct linger l = { on, 0 };
+
+	step("linger", setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
+}
+
 static void linger_reset(void)
 {
-	struct linger l = { 1, 0 };
-
-	step("linger", setsockopt(b, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
+	linger_set(b, 1);
 	x_send(b, "tail", 0);
 	until(a, POLLIN);
 	events(a);
@@ -138,13 +143,32 @@ static void linger_reset(void)
 	x_recv(a, 9, 0);
 }
 
+/* The other library takes its end of the carrier behind the close. */
+static void linger_before_join(void)
+{
+	if (mode == LOCAL) {
+		atomic_store(&streams[0].flags, IW_PAGE_NEAR);
+		atomic_store(&streams[1].flags, IW_PAGE_NEAR);
+		atomic_store(&page->end[1].hand, IW_HAND_OFFERED);
+	}
+	linger_set(b, 1);
+	x_send(b, "tail", 0);
+	drop(&b);
+	if (mode == LOCAL) {
+		drop(&tb);
+		atomic_store(&page->end[1].hand, IW_HAND_TAKEN);
+	}
+	until(a, POLLHUP);
+	events(a);
+	x_recv(a, 9, 0);
+	x_recv(a, 9, 0);
+	x_recv(a, 9, 0);
+}
+
 static void linger_taken_back(void)
 {
-	struct linger l = { 1, 0 };
-
-	step("linger", setsockopt(b, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
-	l.l_onoff = 0;
-	step("linger", setsockopt(b, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
+	linger_set(b, 1);
+	linger_set(b, 0);
 	drop(&b);
 	until(a, POLLRDHUP);
 	events(a);
@@ -656,7 +680,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		DUAL(peer_closes), DUAL(peer_closes_then_writes), DUAL(reset_then_send), DUAL(reset_then_recv), DUAL(reset_then_error),
-		DUAL(reset_then_peek), DUAL(fin_then_reset), DUAL(linger_reset), DUAL(linger_taken_back), DUAL(half_close),
+		DUAL(reset_then_peek), DUAL(fin_then_reset), DUAL(linger_reset), DUAL(linger_before_join), DUAL(linger_taken_back), DUAL(half_close),
 		DUAL(shut_rd), DUAL(shut_rdwr), DUAL(shut_bad), DUAL(recv_flags), DUAL(recv_msg), DUAL(send_flags), DUAL(send_control),
 		DUAL(vectors), DUAL(many_messages), DUAL(files), DUAL(splice_reset), DUAL(send_interrupted_by_reset),
 		cmocka_unit_test(remote_fin), cmocka_unit_test(remote_daemon_dies), cmocka_unit_test(remote_dies_with_unread),
