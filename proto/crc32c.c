@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * CRC32c by carry-less multiplication of vectors of 512 or 256 bits, by SSE4.2 or ARMv8 instructions, three streams interleaved to hide their
- * latency, or by a table of eight slices.
+ * latency, by both at once, or by a table of eight slices.
  * The choice is made once, at program start, or by who needs it before: a constructor of another library may have a connection already.
  */
 #include "crc32c.h"
@@ -82,6 +82,7 @@ static bool slice_usable(void)
 #define HW_ATTR		__attribute__((target("sse4.2")))
 #define HW_NAME		"sse4.2"
 #define HW_8(c, v)	__builtin_ia32_crc32di((c), (v))
+#define HW_4(c, v)	__builtin_ia32_crc32si((uint32_t)(c), (v))
 #define HW_1(c, v)	__builtin_ia32_crc32qi((uint32_t)(c), (v))
 
 static bool hw_usable(void)
@@ -92,6 +93,7 @@ static bool hw_usable(void)
 #define HW_ATTR		__attribute__((target("+crc")))
 #define HW_NAME		"armv8"
 #define HW_8(c, v)	__crc32cd((uint32_t)(c), (v))
+#define HW_4(c, v)	__crc32cw((uint32_t)(c), (v))
 #define HW_1(c, v)	__crc32cb((uint32_t)(c), (v))
 
 static bool hw_usable(void)
@@ -140,7 +142,17 @@ HW_ATTR static force_inline uint32_t hw_run(uint32_t crc, uint8_t *dst, const ui
 		c = hw_block(c, dst, p, SHORT_LEN, shift_short, copy);
 	for (; n >= 8; n -= 8, p += 8, dst += copy ? 8 : 0)
 		c = hw_step(c, dst, p, copy);
-	for (; n; n--, p++) {
+	if (n & 4) {
+		uint32_t v;
+
+		memcpy(&v, p, 4);
+		if (copy)
+			memcpy(dst, &v, 4);
+		c = HW_4(c, v);
+		p += 4;
+		dst += copy ? 4 : 0;
+	}
+	for (n &= 3; n; n--, p++) {
 		uint8_t b = *p;
 
 		if (copy)
@@ -168,6 +180,7 @@ HW_ATTR static uint32_t hw_copy(uint32_t crc, void *dst, const void *src, size_t
 #define V256_ATTR	__attribute__((target("avx2,vpclmulqdq,pclmul,sse4.2")))
 #define V128_ATTR	__attribute__((target("pclmul,sse4.2")))
 #define XOR3		0x96	/* of _mm512_ternarylogic_epi64() */
+#define UNROLL		_Pragma("GCC unroll 8")	/* without it gcc keeps an array of vectors in memory */
 
 /* x^(D+32) mod P and x^(D-32) mod P for the low and the high half of 128 bits, bits reversed and one place up. */
 #define BY_2048		_mm_set_epi64x(0xb9e02b86, 0xdcb17aa4)
@@ -175,6 +188,30 @@ HW_ATTR static uint32_t hw_copy(uint32_t crc, void *dst, const void *src, size_t
 #define BY_512		_mm_set_epi64x(0x9e4addf8, 0x740eef02)
 #define BY_256		_mm_set_epi64x(0xba4fc28e, 0x1384aa63a)
 #define BY_128		_mm_set_epi64x(0x14cd00bd6, 0xf20c0dfe)
+
+/*
+ * The multiplication and the SSE4.2 instruction have units of their own in the CPU: the first part of much is three streams for the latter,
+ * mixed with vectors behind them for the former. From so many octets on that is worth its start and end.
+ */
+#define MIX_512		2560u
+#define MIX_256		1024u
+
+#define LINE		64u
+#define LINES		1024u
+
+/* x^(512 i - 33) mod P, bits reversed, for before(): 32 of the 33 are in the CRC of those 64 bits, one is in reversed multiplication. */
+static uint32_t by_lines[LINES + 1];
+
+/* Where to read, and to write the copy. */
+struct at {
+	const uint8_t *p;
+	uint8_t *dst;
+};
+
+struct streams {
+	struct at at[3];
+	uint64_t c[3];
+};
 
 static bool v256_usable(void)
 {
@@ -186,6 +223,53 @@ static bool v512_usable(void)
 	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && v256_usable();
 }
 
+static force_inline void skip(struct at *a, size_t n)
+{
+	a->p += n;
+	a->dst += n;
+}
+
+V128_ATTR static force_inline __m128i mul32(uint64_t a, uint32_t b)
+{
+	return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0);
+}
+
+/* What state c adds to the last 64 bits of the lines behind it. */
+V128_ATTR static force_inline __m128i before(uint64_t c, size_t lines)
+{
+	for (; lines > LINES; lines -= LINES)
+		c = HW_8(0, (uint64_t)_mm_cvtsi128_si64(mul32(c, by_lines[LINES])));
+	return mul32(c, by_lines[lines]);
+}
+
+/* Three streams of lines each; a goes behind them. */
+V128_ATTR static force_inline void streams_start(struct streams *s, struct at *a, size_t lines)
+{
+	UNROLL
+	for (int i = 0; i < 3; i++) {
+		s->at[i] = *a;
+		s->c[i] = 0;
+		skip(a, lines * LINE);
+	}
+}
+
+/* Eight octets of each. */
+V128_ATTR static force_inline void streams_step(struct streams *s, bool copy)
+{
+	UNROLL
+	for (int i = 0; i < 3; i++) {
+		s->c[i] = hw_step(s->c[i], s->at[i].dst, s->at[i].p, copy);
+		skip(&s->at[i], 8);
+	}
+}
+
+V128_ATTR static force_inline __m128i streams_end(const struct streams *s, size_t lines, size_t behind)
+{
+	__m128i y = _mm_xor_si128(before(s->c[0], behind + 2 * lines), before(s->c[1], behind + lines));
+
+	return _mm_xor_si128(y, before(s->c[2], behind));
+}
+
 V128_ATTR static force_inline __m128i fold128(__m128i x, __m128i y)
 {
 	const __m128i k = BY_128;
@@ -193,101 +277,85 @@ V128_ATTR static force_inline __m128i fold128(__m128i x, __m128i y)
 	return _mm_xor_si128(y, _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)));
 }
 
-V128_ATTR static force_inline uint32_t finish128(__m128i x)
+V256_ATTR static force_inline __m256i next256(struct at *a, bool copy)
 {
-	uint64_t c = HW_8(0, (uint64_t)_mm_extract_epi64(x, 0));
-
-	return ~(uint32_t)HW_8(c, (uint64_t)_mm_extract_epi64(x, 1));
-}
-
-V512_ATTR static force_inline __m512i load512(uint8_t *dst, const uint8_t *p, bool copy)
-{
-	__m512i v = _mm512_loadu_si512(p);
+	__m256i v = _mm256_loadu_si256((const __m256i *)a->p);
 
 	if (copy)
-		_mm512_storeu_si512(dst, v);
+		_mm256_storeu_si256((__m256i *)a->dst, v);
+	skip(a, 32);
 	return v;
 }
 
-/* Move each 128 bits of x left by what k stands for, and add y. */
-V512_ATTR static force_inline __m512i fold512(__m512i x, __m512i k, __m512i y)
+/* Move each 128 bits of x left by what k128 stands for, and add y. */
+V256_ATTR static force_inline __m256i fold256(__m256i x, __m128i k128, __m256i y)
 {
-	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), y, XOR3);
-}
+	const __m256i k = _mm256_broadcastsi128_si256(k128);
 
-V512_ATTR static force_inline uint32_t finish512(__m512i x)
-{
-	__m128i r = _mm512_extracti32x4_epi32(x, 0);
-
-	r = fold128(r, _mm512_extracti32x4_epi32(x, 1));
-	r = fold128(r, _mm512_extracti32x4_epi32(x, 2));
-	return finish128(fold128(r, _mm512_extracti32x4_epi32(x, 3)));
-}
-
-/* Blocks of four vectors. */
-V512_ATTR static force_inline uint32_t v512_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
-{
-	const __m512i k2048 = _mm512_broadcast_i32x4(BY_2048), k512 = _mm512_broadcast_i32x4(BY_512);
-	__m512i x[4];
-
-	if (n < 256)
-		return hw_run(crc, dst, p, n, copy);
-	for (int i = 0; i < 4; i++)
-		x[i] = load512(dst + 64 * i, p + 64 * i, copy);
-	x[0] = _mm512_xor_si512(x[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
-	for (p += 256, dst += copy ? 256 : 0, n -= 256; n >= 256; n -= 256, p += 256, dst += copy ? 256 : 0)
-		for (int i = 0; i < 4; i++)
-			x[i] = fold512(x[i], k2048, load512(dst + 64 * i, p + 64 * i, copy));
-	for (int i = 1; i < 4; i++)
-		x[0] = fold512(x[0], k512, x[i]);
-	for (; n >= 64; n -= 64, p += 64, dst += copy ? 64 : 0)
-		x[0] = fold512(x[0], k512, load512(dst, p, copy));
-	return hw_run(finish512(x[0]), dst, p, n, copy);
-}
-
-V512_ATTR static uint32_t v512_crc(uint32_t crc, const void *p, size_t n)
-{
-	return v512_run(crc, (uint8_t *)p, p, n, false);
-}
-
-V512_ATTR static uint32_t v512_copy(uint32_t crc, void *dst, const void *src, size_t n)
-{
-	return v512_run(crc, dst, src, n, true);
-}
-
-V256_ATTR static force_inline __m256i load256(uint8_t *dst, const uint8_t *p, bool copy)
-{
-	__m256i v = _mm256_loadu_si256((const __m256i *)p);
-
-	if (copy)
-		_mm256_storeu_si256((__m256i *)dst, v);
-	return v;
-}
-
-V256_ATTR static force_inline __m256i fold256(__m256i x, __m256i k, __m256i y)
-{
 	return _mm256_xor_si256(_mm256_xor_si256(_mm256_clmulepi64_epi128(x, k, 0x00), _mm256_clmulepi64_epi128(x, k, 0x11)), y);
+}
+
+/* The CRC of x with y added to its last 64 bits. */
+V256_ATTR static force_inline uint32_t finish256(__m256i x, __m128i y)
+{
+	__m128i r = fold128(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+	uint64_t c = HW_8(0, (uint64_t)_mm_cvtsi128_si64(r));
+
+	return ~(uint32_t)HW_8(c, (uint64_t)_mm_extract_epi64(r, 1) ^ (uint64_t)_mm_cvtsi128_si64(y));
+}
+
+/* Blocks of seven lines, four of them by vectors, and two before the first. Returns how many lines that were. */
+V256_ATTR static force_inline size_t v256_mix(__m256i x[4], __m128i *y, struct at *a, size_t lines, bool copy)
+{
+	size_t steps = (lines - 2) / 7;
+	struct streams s;
+
+	streams_start(&s, a, steps);
+	UNROLL
+	for (int i = 0; i < 4; i++)
+		x[i] = next256(a, copy);
+	for (size_t j = 0; j < steps; j++) {
+		UNROLL
+		for (int i = 0; i < 8; i++) {
+			x[i % 4] = fold256(x[i % 4], BY_1024, next256(a, copy));
+			streams_step(&s, copy);
+			__asm__("" : "+x"(x[i % 4]), "+r"(s.c[0]), "+r"(s.c[1]), "+r"(s.c[2]));	/* so that gcc leaves them mixed */
+		}
+	}
+	*y = _mm_xor_si128(*y, streams_end(&s, steps, lines - 3 * steps));
+	return 2 + 7 * steps;
 }
 
 V256_ATTR static force_inline uint32_t v256_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
 {
-	const __m256i k1024 = _mm256_broadcastsi128_si256(BY_1024), k256 = _mm256_broadcastsi128_si256(BY_256);
+	struct at a = { p, dst };
+	size_t lines = n / LINE;
 	__m256i x[4];
+	__m128i y;
 
-	if (n < 128)
+	if (lines < 2)
 		return hw_run(crc, dst, p, n, copy);
-	for (int i = 0; i < 4; i++)
-		x[i] = load256(dst + 32 * i, p + 32 * i, copy);
-	x[0] = _mm256_xor_si256(x[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)~crc)));
-	for (p += 128, dst += copy ? 128 : 0, n -= 128; n >= 128; n -= 128, p += 128, dst += copy ? 128 : 0)
+	y = before(~hw_run(crc, dst, p, n % LINE, copy), lines);
+	skip(&a, n % LINE);
+	if (n >= MIX_256) {
+		lines -= v256_mix(x, &y, &a, lines, copy);
+	} else {
+		UNROLL
 		for (int i = 0; i < 4; i++)
-			x[i] = fold256(x[i], k1024, load256(dst + 32 * i, p + 32 * i, copy));
-	for (int i = 1; i < 4; i++)
-		x[0] = fold256(x[0], k256, x[i]);
-	for (; n >= 32; n -= 32, p += 32, dst += copy ? 32 : 0)
-		x[0] = fold256(x[0], k256, load256(dst, p, copy));
-	crc = finish128(fold128(_mm256_castsi256_si128(x[0]), _mm256_extracti128_si256(x[0], 1)));
-	return hw_run(crc, dst, p, n, copy);
+			x[i] = next256(&a, copy);
+		lines -= 2;
+	}
+	for (; lines >= 2; lines -= 2) {
+		UNROLL
+		for (int i = 0; i < 4; i++)
+			x[i] = fold256(x[i], BY_1024, next256(&a, copy));
+	}
+	x[0] = fold256(fold256(x[0], BY_256, x[1]), BY_512, fold256(x[2], BY_256, x[3]));
+	if (lines) {
+		x[1] = next256(&a, copy);
+		x[0] = fold256(x[0], BY_512, fold256(x[1], BY_256, next256(&a, copy)));
+	}
+	return finish256(x[0], y);
 }
 
 V256_ATTR static uint32_t v256_crc(uint32_t crc, const void *p, size_t n)
@@ -298,6 +366,90 @@ V256_ATTR static uint32_t v256_crc(uint32_t crc, const void *p, size_t n)
 V256_ATTR static uint32_t v256_copy(uint32_t crc, void *dst, const void *src, size_t n)
 {
 	return v256_run(crc, dst, src, n, true);
+}
+
+V512_ATTR static force_inline __m512i next512(struct at *a, bool copy)
+{
+	__m512i v = _mm512_loadu_si512(a->p);
+
+	if (copy)
+		_mm512_storeu_si512(a->dst, v);
+	skip(a, LINE);
+	return v;
+}
+
+V512_ATTR static force_inline __m512i fold512(__m512i x, __m128i k128, __m512i y)
+{
+	const __m512i k = _mm512_broadcast_i32x4(k128);
+
+	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), y, XOR3);
+}
+
+/* Blocks of eleven lines, eight of them by vectors, and four before the first. Not for a copy: its stores take what that would gain. */
+V512_ATTR static force_inline size_t v512_mix(__m512i x[4], __m128i *y, struct at *a, size_t lines)
+{
+	size_t steps = (lines - 4) / 11;
+	struct streams s;
+
+	streams_start(&s, a, steps);
+	UNROLL
+	for (int i = 0; i < 4; i++)
+		x[i] = next512(a, false);
+	for (size_t j = 0; j < steps; j++) {
+		UNROLL
+		for (int i = 0; i < 8; i++) {
+			x[i % 4] = fold512(x[i % 4], BY_2048, next512(a, false));
+			streams_step(&s, false);
+			__asm__("" : "+v"(x[i % 4]), "+r"(s.c[0]), "+r"(s.c[1]), "+r"(s.c[2]));
+		}
+	}
+	*y = _mm_xor_si128(*y, streams_end(&s, steps, lines - 3 * steps));
+	return 4 + 11 * steps;
+}
+
+V512_ATTR static force_inline uint32_t v512_run(uint32_t crc, uint8_t *dst, const uint8_t *p, size_t n, bool copy)
+{
+	struct at a = { p, dst };
+	size_t lines = n / LINE;
+	__m512i x[4];
+	__m128i y;
+
+	if (lines < 2)
+		return hw_run(crc, dst, p, n, copy);
+	y = before(~hw_run(crc, dst, p, n % LINE, copy), lines);
+	skip(&a, n % LINE);
+	if (lines >= 4) {
+		if (!copy && n >= MIX_512) {
+			lines -= v512_mix(x, &y, &a, lines);
+		} else {
+			UNROLL
+			for (int i = 0; i < 4; i++)
+				x[i] = next512(&a, copy);
+			lines -= 4;
+		}
+		for (; lines >= 4; lines -= 4) {
+			UNROLL
+			for (int i = 0; i < 4; i++)
+				x[i] = fold512(x[i], BY_2048, next512(&a, copy));
+		}
+		x[0] = fold512(fold512(x[0], BY_512, x[1]), BY_1024, fold512(x[2], BY_512, x[3]));
+	} else {
+		x[0] = next512(&a, copy);
+		lines--;
+	}
+	for (; lines; lines--)
+		x[0] = fold512(x[0], BY_512, next512(&a, copy));
+	return finish256(fold256(_mm512_castsi512_si256(x[0]), BY_256, _mm512_extracti64x4_epi64(x[0], 1)), y);
+}
+
+V512_ATTR static uint32_t v512_crc(uint32_t crc, const void *p, size_t n)
+{
+	return v512_run(crc, (uint8_t *)p, p, n, false);
+}
+
+V512_ATTR static uint32_t v512_copy(uint32_t crc, void *dst, const void *src, size_t n)
+{
+	return v512_run(crc, dst, src, n, true);
 }
 #endif
 
@@ -324,28 +476,36 @@ static const struct iw_crc32c_impl *chosen(void)
 	return atomic_load_explicit(&best, memory_order_acquire);
 }
 
-/* crc is the raw (inverted) state; the function is linear in it, so a table of each octet is enough. */
+/* a b mod P, bits reversed */
+static uint32_t times(uint32_t a, uint32_t b)
+{
+	uint32_t c = 0;
+
+	for (; a; a <<= 1) {
+		c ^= a >> 31 ? b : 0;
+		b = b >> 1 ^ (b & 1 ? POLY : 0);
+	}
+	return c;
+}
+
+static uint32_t x_to(unsigned int n)
+{
+	uint32_t x = 1u << 30, c = 1u << 31;
+
+	for (; n; n >>= 1, x = times(x, x))
+		if (n & 1)
+			c = times(c, x);
+	return c;
+}
+
+/* The function is linear in the state, so a table of each octet is enough. */
 static void make_shift(uint32_t t[4][256], uint32_t len)
 {
-	for (unsigned int k = 0; k < 4; k++) {
-		uint32_t bit[8];
+	const uint32_t by = x_to(8 * len);
 
-		for (unsigned int b = 0; b < 8; b++) {
-			uint32_t c = 1u << (8 * k + b);
-
-			for (uint32_t i = 0; i < len; i++)
-				c = slice[0][c & 255] ^ c >> 8;
-			bit[b] = c;
-		}
-		for (unsigned int v = 0; v < 256; v++) {
-			uint32_t sum = 0;
-
-			for (unsigned int b = 0; b < 8; b++)
-				if (v >> b & 1)
-					sum ^= bit[b];
-			t[k][v] = sum;
-		}
-	}
+	for (unsigned int k = 0; k < 4; k++)
+		for (unsigned int v = 1; v < 256; v++)
+			t[k][v] = v & (v - 1) ? t[k][v & (v - 1)] ^ t[k][v & -v] : times(v << 8 * k, by);
 }
 
 /* Two at once write the same. */
@@ -366,6 +526,9 @@ static void __attribute__((constructor(101))) crc32c_setup(void)
 	make_shift(shift_long, LONG_LEN);
 	make_shift(shift_short, SHORT_LEN);
 #if defined(__x86_64__)
+	by_lines[1] = x_to(8 * LINE - 33);
+	for (uint32_t i = 2, by = x_to(8 * LINE); i <= LINES; i++)
+		by_lines[i] = times(by_lines[i - 1], by);
 	__builtin_cpu_init();
 #endif
 	for (unsigned int i = 0; i < iw_crc32c_nimpls; i++)

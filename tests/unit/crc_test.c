@@ -50,7 +50,7 @@ static void vectors(void **state)
 /* Lengths around every boundary the implementations have, and far beyond. */
 static size_t some_len(void)
 {
-	static const size_t edge[] = { 0, 8, 64, 250, 320, 768, 1536, 12288, 24576, 65536 };
+	static const size_t edge[] = { 0, 8, 64, 250, 320, 768, 1536, 12288, 24576, 65536, 65590, 131126 };
 
 	if (random() % 2)
 		return (size_t)random() % 70000;
@@ -75,13 +75,13 @@ static void one_impl(const struct iw_crc32c_impl *im, const uint8_t *src, uint8_
 
 static void all_agree(void **state)
 {
-	uint8_t *buf = malloc(1 << 17), *dst = malloc(1 << 17);
+	uint8_t *buf = malloc(1 << 18), *dst = malloc(1 << 18);
 	const char *s = getenv("IW_SEED");
 	unsigned int seed = s ? (unsigned int)strtoul(s, NULL, 0) : (unsigned int)time(NULL);
 
 	printf("# IW_SEED=%u\n", seed);
 	srandom(seed);
-	for (unsigned int i = 0; i < 1 << 17; i++)
+	for (unsigned int i = 0; i < 1 << 18; i++)
 		buf[i] = (uint8_t)random();
 	for (int round = 0; round < 400; round++) {
 		size_t n = some_len(), at = (size_t)random() % 64;
@@ -95,9 +95,37 @@ static void all_agree(void **state)
 	free(dst);
 }
 
+/* Each length up to some blocks of each implementation, so that no edge of them is missed; alignments of both go along. */
+static void every_len(void **state)
+{
+	uint8_t *buf = malloc(8192), *dst = malloc(8192), *want = malloc(8192);
+
+	for (unsigned int i = 0; i < 8192; i++)
+		buf[i] = (uint8_t)random();
+	for (size_t n = 0; n < 8000; n++) {
+		const uint8_t *src = buf + n % 61;
+		uint8_t *to = dst + n % 67;
+		uint32_t crc = iw_crc32c_impls[iw_crc32c_nimpls - 1].crc(1, src, n);	/* slice-by-8 */
+
+		memset(want, 0xa5, 8192);
+		memcpy(want + (to - dst), src, n);
+		for (unsigned int k = 0; k < iw_crc32c_nimpls; k++) {
+			if (!iw_crc32c_impls[k].usable())
+				continue;
+			memset(dst, 0xa5, 8192);
+			assert_int_equal(iw_crc32c_impls[k].crc(1, src, n), crc);
+			assert_int_equal(iw_crc32c_impls[k].copy(1, to, src, n), crc);
+			assert_memory_equal(dst, want, 8192);
+		}
+	}
+	free(buf);
+	free(dst);
+	free(want);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(vectors), cmocka_unit_test(all_agree) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(vectors), cmocka_unit_test(all_agree), cmocka_unit_test(every_len) };
 	int r;
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
