@@ -18,15 +18,18 @@ talk() {
 		timeout -k 5 900 "$IW_BUILD/tests/sock/bulk_busy" >"$RIG_DIR/got" 2>&1 </dev/null
 	GOT="$? $(grep -c "all octets" "$RIG_DIR/got")"
 }
-# bulk SERVER-HOST CLIENT-HOST
+# bulk SERVER-HOST CLIENT-HOST. On a machine with other things to do the connection may be over before the daemons have agreed: then a longer one is.
 bulk() {
-	local s=$1 c=$2 was_s was_c t
+	local s=$1 c=$2 was_s was_c t mib=$IW_TEST_MIB all
 	was_s=$(ends "$s" switched) was_c=$(ends "$c" switched)
-	talk "$s" "$c"
+	for all in 1 4 16; do
+		IW_TEST_MIB=$((mib * all)) talk "$s" "$c"
+		[ "$GOT" = "0 2" ] && { [ "$(ends "$s" switched)" = "$was_s" ] || [ "$(ends "$c" switched)" = "$was_c" ]; } || break
+	done
 	is "$GOT" "0 2" "hosts $s and $c: all octets, both ways" || diag "$(head -n 5 "$RIG_DIR/got")"
 	at_least $(($(ends "$s" switched) - was_s)) $((1 + (s == c))) "hosts $s and $c: ends switched at the server"
 	at_least $(($(ends "$c" switched) - was_c)) $((1 + (s == c))) "hosts $s and $c: ends switched at the client"
-	diag "$IW_TEST_MIB MiB each way; $(for t in 1 2; do echo "host $t:"; host_ctl $t status --json |
+	diag "$((mib * all)) MiB each way; $(for t in 1 2; do echo "host $t:"; host_ctl $t status --json |
 		json "', '.join('%d %s' % (d['ends_' + k], k) for k in ('switched', 'joined', 'upgraded', 'back'))"; done | tr '\n' ' ')"
 }
 bulk 1 1
