@@ -363,6 +363,34 @@ static void test_gathered(void **state)
 	}
 }
 
+/* Its owner died with octets of T received and nothing noted of them: messages, payload and a part of what follows. They reach the reader all the same. */
+static void test_received(void **state)
+{
+	for (uint64_t i = 0; i < runs; i++) {
+		struct side *s;
+		struct pair *m = under_way(first_seed + i, &s);
+		struct side *peer = s->peer;
+		uint64_t read;
+		size_t room, n;
+		uint8_t *to;
+
+		do_write(peer, 1 + below(m, below(m, 2) ? 400 : 200000));
+		do_take(peer, WIRE);
+		read = s->v.map->tcp_read + iw_map_read(&(struct iw_map_priv){ .s = s->e.s });
+		to = iw_end_in(&s->e, &room);
+		n = peer->head - peer->tail;
+		n = n > room ? room : n;
+		if (n)
+			n = 1 + below(m, (uint32_t)n);
+		memcpy(to, peer->wire + peer->tail, n);
+		peer->tail += n;
+		check(m, !iw_map_recover(s->v.map, &s->v.p, s->v.map->tcp_sent + iw_map_sent(&(struct iw_map_priv){ .s = s->e.s }), read + n));
+		s->mapped = false;
+		finish_writing(m);
+		pair_free(m);
+	}
+}
+
 /* Wherever its end is said to be. */
 static void test_gathered_anything(void **state)
 {
@@ -477,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_urgent_ahead),
 		cmocka_unit_test(test_late_anything),
 		cmocka_unit_test(test_gathered),
+		cmocka_unit_test(test_received),
 		cmocka_unit_test(test_gathered_anything),
 	};
 	const char *seed = getenv("IW_SEED"), *n = getenv("IW_RUNS");
