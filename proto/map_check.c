@@ -36,7 +36,9 @@ static bool same_const(const struct iw_map_const *was, const struct iw_map_priv 
 	uint16_t mulpdu = of->s->qp.param.mulpdu;
 
 	iw_map_keep(&now, of);
-	return !memcmp(was, &now, sizeof(now)) && mulpdu >= IW_MULPDU_MIN && mulpdu <= IW_MULPDU_MAX &&
+	/* both were copied octet for octet into zeroed memory, gaps too */
+	return !memcmp(was, &now, sizeof(now)) &&	/* NOLINT(bugprone-suspicious-memory-comparison) */
+	       mulpdu >= IW_MULPDU_MIN && mulpdu <= IW_MULPDU_MAX &&
 	       of->f->rs.version == IW_RS_VERSION && of->s->magic == IW_SOFT_MAGIC && of->s->version == IW_SOFT_VERSION &&
 	       of->s->qp.version == IW_QP_VERSION;
 }
