@@ -385,7 +385,7 @@ static int parse(const struct rs_io *io, const struct iw_cqe *cqe, struct rs_rcv
 	if (idx >= p->bufs || cqe->len < IW_CW_LEN || cqe->len > p->buf_size)
 		return -EPROTO;
 	buf = io->ops->mem(io->ctx, p->rq_stag, p->rq_to + iw_rs_buf(p, idx), cqe->len);
-	if (iw_cw_decode(&r->cw, buf))
+	if (!buf || iw_cw_decode(&r->cw, buf))
 		return -EPROTO;
 	/* R23: only an RDDONE may invalidate, and only what it is about */
 	if (cqe->has_inv && r->cw.type != IW_CW_RDDONE)
