@@ -49,7 +49,7 @@ static IW_APART ssize_t send_vec(struct iw_stream *s, int fd, struct iw_io *io, 
 
 static int tx_oob(struct iw_stream *s)
 {
-	if (!iw_stream_local(s) && !iw_stream_near(s))	/* no urgent mark on this path yet */
+	if (!iw_stream_paired(s))	/* no urgent mark on this path yet */
 		return iw_fail(EOPNOTSUPP);
 	atomic_fetch_or(&iw_stream_end(s)->shut, IW_SHUT_OOB);
 	return 0;

@@ -127,6 +127,16 @@ static void linger_set(int fd, int on)
 	step("linger", setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
 }
 
+/* What was sent before can be read, then the error, then the end. */
+static void reset_behind(void)
+{
+	until(a, POLLHUP);
+	events(a);
+	x_recv(a, 9, 0);
+	x_recv(a, 9, 0);
+	x_recv(a, 9, 0);
+}
+
 static void linger_reset(void)
 {
 	linger_set(b, 1);
@@ -136,11 +146,7 @@ static void linger_reset(void)
 	drop(&b);
 	if (mode == LOCAL)
 		drop(&tb);
-	until(a, POLLHUP);
-	events(a);
-	x_recv(a, 9, 0);
-	x_recv(a, 9, 0);
-	x_recv(a, 9, 0);
+	reset_behind();
 }
 
 /* The other library takes its end of the carrier behind the close. */
@@ -158,11 +164,7 @@ static void linger_before_join(void)
 		drop(&tb);
 		atomic_store(&page->end[1].hand, IW_HAND_TAKEN);
 	}
-	until(a, POLLHUP);
-	events(a);
-	x_recv(a, 9, 0);
-	x_recv(a, 9, 0);
-	x_recv(a, 9, 0);
+	reset_behind();
 }
 
 static void linger_taken_back(void)

@@ -90,10 +90,7 @@ static void server(int fd)
 
 		if (n > ALL - pos)
 			n = (size_t)(ALL - pos);
-		if (below(8))
-			wait_readable(fd, ep);
-		else
-			t_readable(fd, 1);
+		wait_readable(fd, ep);
 		look(fd, b, pos);
 		k = take(fd, b, n);
 		t_same(b, k, pos, SALT);
