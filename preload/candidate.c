@@ -145,13 +145,14 @@ void iw_candidate_gone(struct iw_candidate *c)
 	iw_candidate_leave(c);
 }
 
-/* How long it is left alone is the daemon's to say, by GO. */
+/* How long it is left alone is the daemon's to say, by GO. Its registrations were just made, in sets that this process has. */
 void iw_candidate_back(struct iw_candidate *c, uint32_t fds, uint32_t conn_id)
 {
 	begin(c);
 	c->conn_id = conn_id;
 	atomic_store(&c->state, IW_PROPOSED);
 	atomic_store(&c->note.unsure, 1);
+	c->note.forks = atomic_load(&iw_forks);
 	atomic_store(&c->refs, fds);
 	atomic_store(&c->due, 1);
 }

@@ -1239,6 +1239,31 @@ static void test_back_urgent(void **state)
 	hear_nothing();
 }
 
+/* It forked meanwhile, and the child is gone: what is registered was known when it came back. */
+static void test_back_forked(void **state)
+{
+	start("upgrade_after 0");
+	ask("add 0", "add 0 %d", EPOLLIN);
+	proposed();
+	switches();
+	ask("fork 0", "fork 0 0");
+	ask("end 0", "end");
+	atomic_store(&t.page->want, IW_WANT_BACK);
+	tell("send 0 d");
+	back_answer(true);
+	expect("send 1");
+	peer_gets("d");
+	go();
+	tell("send 0 e");
+	hear(IW_CTL_SWITCH);
+	grant();
+	switched("");
+	expect("send 1");
+	carrier_sends("in");
+	ask("wait 1 77 IN", "wait 10000");
+	stop();
+}
+
 static void test_back_started_meanwhile(void **state)
 {
 	start("upgrade_after 0");
@@ -1321,6 +1346,7 @@ int main(void)
 		cmocka_unit_test(test_back),
 		cmocka_unit_test(test_started_meanwhile),
 		cmocka_unit_test(test_back_urgent),
+		cmocka_unit_test(test_back_forked),
 		cmocka_unit_test(test_back_started_meanwhile),
 		cmocka_unit_test(test_back_storm),
 	};
