@@ -90,6 +90,13 @@ static void both_ways(int fd)
 	say("octets %llu %llu", (unsigned long long)sent, (unsigned long long)got);
 }
 
+static void ten(ssize_t n, int turn)
+{
+	if (n != 10)
+		say("%zd octets, errno %d, in turn %d", n, errno, turn);
+	must(n == 10);
+}
+
 /* Requests and answers, blocking. */
 static void turns(int fd, bool first)
 {
@@ -98,7 +105,7 @@ static void turns(int fd, bool first)
 	for (int i = 0; i < TIMES; i++) {
 		if (first)
 			must(send(fd, "0123456789", 10, 0) == 10);
-		must(recv(fd, b, 10, MSG_WAITALL) == 10);
+		ten(recv(fd, b, 10, MSG_WAITALL), i);
 		if (!first)
 			must(send(fd, "0123456789", 10, 0) == 10);
 	}
