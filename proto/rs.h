@@ -138,8 +138,8 @@ int iw_rs_start(struct iw_rs *rs, const struct iw_rs_pd *peer);
  */
 void iw_rs_depths(struct iw_rs *rs, unsigned int ird, unsigned int ord);
 
-/* Transmit side. Contiguous free space in the tx ring: offset and length (0: full). */
-void iw_rs_tx_space(const struct iw_rs *rs, uint32_t *off, uint32_t *len);
+/* Transmit side. Contiguous free space in the tx ring, `skip` octets further on: offset and length (0: full). */
+void iw_rs_tx_space(const struct iw_rs *rs, uint32_t skip, uint32_t *off, uint32_t *len);
 void iw_rs_tx_produced(struct iw_rs *rs, uint32_t n);
 uint64_t iw_rs_tx_recall(struct iw_rs *rs);	/* octets that were produced and not sent are no more; returns where the stream ends now */
 bool iw_rs_tx_open(const struct iw_rs *rs);	/* however many octets are produced next, iw_rs_pump() would send some */
@@ -155,7 +155,7 @@ void iw_rs_pump(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx);
 uint32_t iw_rs_rx_peek(const struct iw_rs *rs, uint32_t *stag, uint64_t *to);
 uint32_t iw_rs_rx_at(const struct iw_rs *rs, uint64_t skip, uint32_t *stag, uint64_t *to);	/* those `skip` octets further on */
 uint64_t iw_rs_rx_unread(const struct iw_rs *rs);	/* all that can be read now */
-void iw_rs_rx_consumed(struct iw_rs *rs, uint32_t n);
+void iw_rs_rx_consumed(struct iw_rs *rs, uint32_t n);	/* contiguous or not */
 bool iw_rs_rx_fin(const struct iw_rs *rs);	/* everything was consumed and the peer's FIN follows */
 void iw_rs_rx_fin_consumed(struct iw_rs *rs);
 void iw_rs_rx_waiting(struct iw_rs *rs, bool waiting);	/* the reader sleeps: the peer shall use SE */

@@ -213,21 +213,22 @@ uint64_t iw_rs_rx_unread(const struct iw_rs *rs)
 
 void iw_rs_rx_consumed(struct iw_rs *rs, uint32_t n)
 {
-	struct iw_rs_ext *e = at(rs, rs->ext_head);
-	uint32_t stag;
+	uint32_t stag, k;
 	uint64_t to;
 
-	n = (uint32_t)rs_min(n, iw_rs_rx_peek(rs, &stag, &to));
-	if (!n)
-		return;
-	rs->rx_pos += n;
-	if (e->kind == IW_RS_EXT_RING) {
-		rs->rx_cons += n;
-	} else {
-		rs->rd_cons += n;
-		e->consumed += n;
+	while ((k = (uint32_t)rs_min(n, iw_rs_rx_peek(rs, &stag, &to)))) {
+		struct iw_rs_ext *e = at(rs, rs->ext_head);
+
+		rs->rx_pos += k;
+		if (e->kind == IW_RS_EXT_RING) {
+			rs->rx_cons += k;
+		} else {
+			rs->rd_cons += k;
+			e->consumed += k;
+		}
+		rs_ext_skip(rs);
+		n -= k;
 	}
-	rs_ext_skip(rs);
 }
 
 bool iw_rs_rx_fin(const struct iw_rs *rs)

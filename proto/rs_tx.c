@@ -5,13 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
-void iw_rs_tx_space(const struct iw_rs *rs, uint32_t *off, uint32_t *len)
+void iw_rs_tx_space(const struct iw_rs *rs, uint32_t skip, uint32_t *off, uint32_t *len)
 {
-	uint32_t used = (uint32_t)(rs->tx_pos - rs->tx_freed);
+	uint64_t used = rs->tx_pos - rs->tx_freed + skip;
 
-	*off = (uint32_t)(rs->tx_pos & (rs->p.tx_len - 1));
+	*off = (uint32_t)((rs->tx_pos + skip) & (rs->p.tx_len - 1));
 	*len = 0;
-	if (!rs->tx_fin && !rs->dead)
+	if (!rs->tx_fin && !rs->dead && used < rs->p.tx_len)
 		*len = (uint32_t)rs_min(rs->p.tx_len - used, rs->p.tx_len - *off);
 }
 

@@ -141,7 +141,7 @@ static uint32_t write_plain(const uint8_t *p, uint32_t n)
 {
 	uint32_t off, len;
 
-	iw_rs_tx_space(rs(), &off, &len);
+	iw_rs_tx_space(rs(), 0, &off, &len);
 	if (rs()->tx_fin || rs()->dead)
 		return 0;
 	n = n < len ? n : len;

@@ -83,13 +83,14 @@ void carrier_drop(struct stream *st)
  * TCP carries no descriptors, but an application can send some to a unix socket. Without room for them the kernel would close them
  * in this thread, with whatever their close waits for.
  */
-void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn)
+void carrier_recv(struct stream *st, const struct iovec *v, unsigned int n, op_fn fn)
 {
 	struct io_uring_sqe *sqe = engine_sqe();
 
-	st->d_iov = (struct iovec){ buf, len };
+	st->d_iov[0] = v[0];
+	st->d_iov[1] = v[n - 1];
 	st->d_msg = (struct msghdr){
-		.msg_iov = &st->d_iov, .msg_iovlen = 1, .msg_control = st->d_control, .msg_controllen = sizeof(st->d_control),
+		.msg_iov = st->d_iov, .msg_iovlen = n, .msg_control = st->d_control, .msg_controllen = sizeof(st->d_control),
 	};
 	st->d_rx.fn = fn;
 	io_uring_prep_recvmsg(sqe, st->d, &st->d_msg, MSG_CMSG_CLOEXEC);

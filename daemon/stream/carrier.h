@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "daemon/base/engine.h"
 
@@ -20,7 +21,7 @@ void carrier_reset(struct stream *st, int err);	/* the page says RESET; then the
 /* The page says RESET, and writers hear it; what the peer sent before is still to be delivered, as TCP delivers what it has received. */
 void carrier_lost(struct stream *st, int err);
 void carrier_drop(struct stream *st);		/* close d */
-void carrier_recv(struct stream *st, void *buf, size_t len, op_fn fn);	/* by d_rx */
+void carrier_recv(struct stream *st, const struct iovec *v, unsigned int n, op_fn fn);	/* into 1 or 2 pieces, by d_rx */
 void carrier_received(struct stream *st, int res);	/* first thing in fn: descriptors that came along are closed */
 /* The same at once and without waiting: the number of octets, 0, or less than 0 when there are none. */
 ssize_t carrier_take(struct stream *st, void *buf, size_t len);

@@ -23,6 +23,26 @@ static void abort_behind(struct stream *st);
 
 /* ---- application to network ---- */
 
+/*
+ * Where the next octets of the application go: the ring's end is in the middle of them, if it must. What was written by one call is sent as one, since
+ * there are programs that take for granted that it comes so.
+ */
+static unsigned int tx_places(struct stream *st, struct iovec v[2])
+{
+	uint32_t off, len, sum = 0;
+	unsigned int n = 0;
+
+	for (; n < 2 && sum < PUMP_MAX; n++, sum += len) {
+		iw_rs_tx_space(&st->remote->f->rs, sum, &off, &len);
+		if (!len)
+			break;
+		if (len > PUMP_MAX - sum)
+			len = PUMP_MAX - sum;
+		v[n] = (struct iovec){ remote_tx_ring(st) + off, len };
+	}
+	return n;
+}
+
 /* The application's half ended: by shutdown, by an orderly close, or by a close with SO_LINGER 0. */
 static void tx_end(struct stream *st)
 {
@@ -117,7 +137,7 @@ static void abort_behind(struct stream *st)
 	if (st->d_rx.busy)
 		return;		/* until it has ended */
 	while (n > 0 && r->ep && !r->f->tx_eof && !r->f->reset_err && !r->f->aborted && !map_rests(st)) {
-		iw_rs_tx_space(&r->f->rs, &off, &len);
+		iw_rs_tx_space(&r->f->rs, 0, &off, &len);
 		if (!len)
 			break;
 		if (st->relay && !left_moved(st, remote_tx_ring(st) + off, len))
@@ -134,14 +154,15 @@ static void abort_behind(struct stream *st)
 static void pump_tx(struct stream *st)
 {
 	struct stream_remote *r = st->remote;
-	uint32_t off, len;
+	struct iovec v[2];
+	unsigned int n;
 
 	if (st->d_rx.busy || st->d_drop || r->f->tx_eof || r->f->reset_err || !r->ep || (st->app_closed && st->d_tx.busy) || map_holds_tx(st))
 		return;
-	iw_rs_tx_space(&r->f->rs, &off, &len);
-	if (!len || (st->relay && !left_moved(st, remote_tx_ring(st) + off, len)))
+	n = tx_places(st, v);
+	if (!n || (st->relay && !left_moved(st, v[0].iov_base, (uint32_t)v[0].iov_len)))
 		return;
-	carrier_recv(st, remote_tx_ring(st) + off, len < PUMP_MAX ? len : PUMP_MAX, tx_received);
+	carrier_recv(st, v, n, tx_received);
 }
 
 /* ---- network to application ---- */
@@ -193,12 +214,32 @@ static void rx_sent(struct op *op, int res, bool more)
 	pump_queue(st);
 }
 
-static void rx_send(struct stream *st, uint32_t stag, uint64_t to, uint32_t n)
+/* The next octets for it: two pieces where the ring ends, since what comes as one is given as one. */
+static unsigned int rx_pieces(struct stream *st, struct iovec v[2])
+{
+	const struct iw_rs *rs = &st->remote->f->rs;
+	uint32_t stag[2], len, sum = 0;
+	unsigned int n = 0;
+	uint64_t to[2];
+
+	for (; n < 2 && sum < PUMP_MAX; n++, sum += len) {
+		len = iw_rs_rx_at(rs, sum, &stag[n], &to[n]);
+		if (!len || (n && (stag[1] != stag[0] || to[1] > to[0])))
+			break;
+		if (len > PUMP_MAX - sum)
+			len = PUMP_MAX - sum;
+		v[n] = (struct iovec){ remote_mem(st, stag[n], to[n], len), len };
+	}
+	return n;
+}
+
+static void rx_send(struct stream *st)
 {
 	struct io_uring_sqe *sqe = engine_sqe();
 
+	st->d_out = (struct msghdr){ .msg_iov = st->d_out_iov, .msg_iovlen = rx_pieces(st, st->d_out_iov) };
 	st->d_tx.fn = rx_sent;
-	io_uring_prep_send(sqe, st->d, remote_mem(st, stag, to, n), n, MSG_NOSIGNAL);
+	io_uring_prep_sendmsg(sqe, st->d, &st->d_out, MSG_NOSIGNAL);
 	engine_submit(sqe, &st->d_tx);
 }
 
@@ -222,18 +263,18 @@ static void rx_drained(struct stream *st)
 void pump_unread(struct stream *st)
 {
 	struct stream_remote *r = st->remote;
-	uint32_t n, stag;
-	uint64_t to;
+	struct iovec v[2];
+	struct msghdr m = { .msg_iov = v };
 
 	if (st->app_closed || st->d_tx.busy || st->d_drop || r->f->discard)
 		return;
-	while ((n = iw_rs_rx_peek(&r->f->rs, &stag, &to))) {
-		ssize_t k = send(st->d, remote_mem(st, stag, to, n), n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while ((m.msg_iovlen = rx_pieces(st, v))) {
+		ssize_t all = (ssize_t)(v[0].iov_len + (m.msg_iovlen > 1 ? v[1].iov_len : 0)), k = sendmsg(st->d, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (k <= 0)
 			return;
 		rx_given(st, (uint32_t)k);
-		if (k < (ssize_t)n)
+		if (k < all)
 			return;
 	}
 	rx_drained(st);
@@ -256,7 +297,7 @@ static void pump_rx(struct stream *st)
 			return;
 		}
 		if (!r->f->discard) {
-			rx_send(st, stag, to, n < PUMP_MAX ? n : PUMP_MAX);
+			rx_send(st);
 			return;
 		}
 		rx_consumed(st, n);

@@ -338,7 +338,7 @@ static void up_go(struct stream *st)
 		else
 			up_fin(st);
 	} else if (!d->eof && !r->deaf && !st->d_rx.busy) {
-		carrier_recv(st, d->buf, RELAY_BUF, up_received);
+		carrier_recv(st, &(struct iovec){ d->buf, RELAY_BUF }, 1, up_received);
 	}
 }
 

@@ -535,7 +535,7 @@ static void owner(struct input *in, uint8_t what)
 			iw_rs_rx_consumed(RS, off < n ? off : n);
 		break;
 	case 1:
-		iw_rs_tx_space(RS, &off, &n);
+		iw_rs_tx_space(RS, 0, &off, &n);
 		must(off < RING && n <= RING - off);
 		if (n && !RS->tx_fin)
 			iw_rs_tx_produced(RS, in16(in) * 4 % n + 1);

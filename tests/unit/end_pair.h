@@ -117,7 +117,7 @@ static inline size_t write_plain(struct side *s, size_t n)
 	struct iw_rs *rs = &s->v.p.f->rs;
 	uint32_t off, len;
 
-	iw_rs_tx_space(rs, &off, &len);
+	iw_rs_tx_space(rs, 0, &off, &len);
 	if (n > len)
 		n = len;
 	for (uint32_t i = 0; i < n; i++)

@@ -525,7 +525,7 @@ static inline bool m_produce(struct side *s, uint32_t max)
 {
 	uint32_t off, n;
 
-	iw_rs_tx_space(&s->rs, &off, &n);
+	iw_rs_tx_space(&s->rs, 0, &off, &n);
 	if (n > max)
 		n = max;
 	if (n > s->limit - s->produced)

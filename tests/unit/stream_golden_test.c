@@ -218,7 +218,7 @@ static void produce(struct end *e, const char *s)
 {
 	uint32_t off, len;
 
-	iw_rs_tx_space(&e->rs, &off, &len);
+	iw_rs_tx_space(&e->rs, 0, &off, &len);
 	assert_true(len >= strlen(s));
 	memcpy(e->tx + off, s, strlen(s));
 	iw_rs_tx_produced(&e->rs, (uint32_t)strlen(s));
