@@ -54,6 +54,30 @@ static struct proposal *other_next(const struct proposal *p, struct proposal *o)
 	return o;
 }
 
+/* The other end is relayed already, and alone. */
+static bool other_first(const struct proposal *p)
+{
+	struct proposal *o = p->local ? other_next(p, NULL) : NULL;
+
+	while (o && o->state != PROPOSAL_SWITCHED)
+		o = other_next(p, o);
+	return o || p->there == THERE_SWITCHED;
+}
+
+static bool rested(const struct proposal *p)
+{
+	return p->state != PROPOSAL_OPEN || engine_now_ms() >= p->not_before;
+}
+
+/*
+ * It is told GO when the other end is there, or has been. Where GO is not for both at once each rests by itself, and each might come whenever the other
+ * rests: so whoever is relayed is followed.
+ */
+static bool ready(const struct proposal *p)
+{
+	return !p->never && (rested(p) || (conf.go_at_once && other_first(p)));
+}
+
 /* Nothing hinders it that is known here. */
 static enum iw_reason waits_for(const struct proposal *p)
 {
@@ -64,27 +88,11 @@ static enum iw_reason waits_for(const struct proposal *p)
 	return o || p->there != THERE_NOTHING ? IW_REASON_MATCHED : IW_REASON_UNANSWERED;
 }
 
-/* It is told GO when the other end is there, or has been. */
-static bool ready(const struct proposal *p)
-{
-	return !p->never && (p->state != PROPOSAL_OPEN || engine_now_ms() >= p->not_before);
-}
-
 /* What for, unless something is known that will be in the way. */
 static void waits(struct proposal *p, enum iw_reason reason)
 {
 	if (!p->never && !p->here)
 		p->reason = reason;
-}
-
-/* The other end is relayed already, and alone. */
-static bool other_first(const struct proposal *p)
-{
-	struct proposal *o = p->local ? other_next(p, NULL) : NULL;
-
-	while (o && o->state != PROPOSAL_SWITCHED)
-		o = other_next(p, o);
-	return o || p->there == THERE_SWITCHED;
 }
 
 static void go(struct proposal *p)
@@ -652,6 +660,8 @@ static void propose(const struct iw_tuple *t, const struct iw_sm *m, struct iw_s
 		return;
 	}
 	for (p = proposal_next(t, NULL); p; p = proposal_next(t, p)) {
+		if (ends_agree(p, flags) && (flags & IW_SM_F_SWITCHED || !rested(p)))
+			p->there = flags & IW_SM_F_SWITCHED ? THERE_SWITCHED : THERE_PROPOSED;
 		if (p->never || (p->refused && !ready(p)))
 			never = p->reason;
 		else if (ready(p) && ends_agree(p, flags) && (!best || p->state > best->state))

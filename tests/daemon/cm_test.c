@@ -280,6 +280,30 @@ static void both_at_once(void **state)
 	answer_close(&b);
 }
 
+/* Each end rests when it was alone, and not at the same time: it follows the other one, or they would miss each other for ever. */
+static void both_at_once_by_turns(void **state)
+{
+	struct answer a, b;
+
+	propose_both();
+	lib_go(&w.server, SID);
+	lib_go(&w.client, CID);
+	a = lib_switch(&w.server, SID, w.s);
+	assert_int_equal(a.m.result, 0);
+	answer_close(&a);
+	lib_id(&w.server, IW_CTL_ABANDON, a.m.stream_id, -1);
+	lib_sync(&w.server);
+	assert_false(lib_may(&w.server, SID));		/* for a second */
+	a = lib_switch_to(&w.client, CID, w.c);
+	lib_sync(&w.server);
+	assert_true(lib_may(&w.server, SID));
+	w.c = -1;
+	b = first();
+	both_ways(a.fds[0], b.fds[0]);
+	answer_close(&a);
+	answer_close(&b);
+}
+
 /* Who keeps its socket after all is waited for no more. */
 static void both_at_once_one_abandons(void **state)
 {
@@ -1011,6 +1035,7 @@ int main(void)
 		T(second_abandons), T(second_dies_before_switched), T(second_breaks_before_switched), T(back_asked_and_gone), T(back_not_taken),
 		T(back_taken_and_gone), T(back_abandoned), T(alone), T(alone_in_bulk), T(not_a_stream),
 		cmocka_unit_test_setup_teardown(both_at_once, setup_at_once, teardown_at_once),
+		cmocka_unit_test_setup_teardown(both_at_once_by_turns, setup_at_once, teardown_at_once),
 		cmocka_unit_test_setup_teardown(both_at_once_one_abandons, setup_at_once, teardown_at_once), T(same_socket_twice),
 		T(forged), T(forged_all_the_time), T(with_itself), T(other_namespace), T(too_many), T(full_book), T(stranger), T(options), T(plain_pages), T(open_by_carrier),
 	};
