@@ -601,8 +601,8 @@ void iw_end_emss(struct iw_end *e, uint16_t mss)
 
 uint64_t iw_end_unacked(const struct iw_end *e, uint64_t queued)
 {
-	uint64_t control = e->s->qp.tx_pos - e->data_end, most = iw_rs_tx_unacked(&e->f->rs);
+	uint64_t control = e->s->qp.tx_pos - e->data_end;
 
 	queued -= queued < control ? queued : control;
-	return (queued < most ? queued : most) + iw_end_gathered(e);
+	return iw_rs_tx_left(&e->f->rs, queued) + iw_end_gathered(e);
 }

@@ -163,7 +163,9 @@ void iw_rs_rx_waiting(struct iw_rs *rs, bool waiting);	/* the reader sleeps: the
 /* A completion of the QP below. */
 void iw_rs_complete(struct iw_rs *rs, const struct iw_rs_ops *ops, void *ctx, const struct iw_cqe *cqe);
 
-uint64_t iw_rs_tx_unacked(const struct iw_rs *rs);	/* octets produced and not yet consumed by the peer (SIOCOUTQ) */
+uint64_t iw_rs_tx_unacked(const struct iw_rs *rs);	/* octets produced and not yet consumed by the peer */
+/* Of those, with which SIOCOUTQ counts: what the peer could not read if nothing more came. `queued` octets are not framed yet, or T's peer has not got them. */
+uint64_t iw_rs_tx_left(const struct iw_rs *rs, uint64_t queued);
 /*
  * Small amounts are acknowledged late (a quarter of the ring). An owner that wants the peer's iw_rs_tx_unacked() to fall
  * to 0 on an idle stream calls this from a coarse timer: the next pump sends an ACK if anything is not acknowledged.

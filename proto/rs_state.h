@@ -96,7 +96,7 @@ struct iw_rs {
 	uint64_t ping_value;
 
 	/* what is used an entry at a time, apart from what every message needs */
-	uint64_t txq_end[IW_RS_TXQ];		/* stream position that each data message in flight completes */
+	uint64_t txq_end[IW_RS_TXQ];		/* stream position that each data message completes: those in flight, and before them the last ones */
 	struct iw_rs_tx_sa tx_sa[IW_RS_SA];	/* oldest first */
 	struct iw_rs_ext ext[IW_RS_EXT];
 };

@@ -65,6 +65,33 @@ uint64_t iw_rs_tx_unacked(const struct iw_rs *rs)
 	return n;
 }
 
+static bool is_offered(const struct iw_rs *rs, uint64_t start)
+{
+	for (uint32_t i = 0; i < rs->tx_nsa; i++)
+		if (rs->tx_sa[i].start == start)
+			return true;
+	return false;
+}
+
+/* Of a message that has come in part nothing can be read, nor of what lies behind an offer that is open; and offered octets do not lie in T. */
+uint64_t iw_rs_tx_left(const struct iw_rs *rs, uint64_t queued)
+{
+	uint64_t all = iw_rs_tx_unacked(rs), offered = rs->tx_nsa ? rs->tx_pos - rs->tx_sa[0].start : 0;
+	uint64_t n = queued - rs_min(queued, rs->tx_pos - rs->tx_sent), pos = rs->tx_sent;
+
+	for (uint32_t i = 0, k = rs->txq_tail - 1; n && i < IW_RS_TXQ - 1; i++, k--) {
+		uint64_t start = k ? rs->txq_end[(k - 1) % IW_RS_TXQ] : 0;
+
+		if (start > pos)
+			break;
+		if (!is_offered(rs, start))
+			n -= rs_min(n, pos - start);
+		pos = start;
+	}
+	n = rs->tx_pos - pos + n;
+	return rs_min(all, n > offered ? n : offered);
+}
+
 /* ---- the tx ring is freed in order: up to the last completed work request, not past an open SRCAVAIL ---- */
 
 static void update_freed(const struct rs_io *io)
@@ -89,8 +116,6 @@ void rs_tx_data_done(const struct rs_io *io, uint64_t seq)
 		return;
 	}
 	rs->tx_done = rs->txq_end[rs->txq_head++ % IW_RS_TXQ];
-	if (rs->txq_head == rs->txq_tail)	/* empty: the same place again, which is in the cache */
-		rs->txq_head = rs->txq_tail = 0;
 	update_freed(io);
 }
 

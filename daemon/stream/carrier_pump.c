@@ -320,15 +320,9 @@ static void acked(struct stream *st, uint64_t left)
 void pump_acked(struct stream *st)
 {
 	const struct iw_rs *rs = &st->remote->f->rs;
-	uint64_t left, most;
 
-	if (map_rests(st))
-		return;
-	left = iw_rs_tx_unacked(rs);
-	most = rs->tx_pos - rs->tx_done + (uint64_t)tcp_unacked(st->end[0].tcp);
-	for (uint32_t i = 0; i < rs->tx_nsa; i++)
-		most += rs->tx_sa[i].start < rs->tx_done ? rs->tx_sa[i].len : 0;
-	acked(st, left < most ? left : most);
+	if (!map_rests(st))
+		acked(st, iw_rs_tx_left(rs, rs->tx_pos - rs->tx_done + (uint64_t)tcp_unacked(st->end[0].tcp)));
 }
 
 static void pump_work(struct work *w)

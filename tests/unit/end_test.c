@@ -98,6 +98,39 @@ static void test_abort(void **state)
 	}
 }
 
+/* What is not said to be on its way has arrived: whatever becomes of T and of us, the peer can read it. */
+static void test_arrived(void **state)
+{
+	for (uint64_t i = 0; i < runs; i++) {
+		struct pair *m = start(first_seed + i, NULL);
+		struct side *s = &m->s[below(m, 2)], *peer = s->peer;
+		uint64_t left, arrived;
+		size_t on_way, len;
+
+		traffic(m, below(m, 800));
+		while (below(m, 4) && do_write(s, 1u << 20))
+			do_take(s, WIRE);
+		on_way = below(m, 2) ? 0 : below(m, (uint32_t)(s->head - s->tail) + 1);
+		if (s->mapped) {
+			iw_end_out(&s->e, &len);
+			left = iw_end_unacked(&s->e, len + on_way);
+		} else {
+			left = iw_rs_tx_left(&s->v.p.f->rs, s->v.p.f->rs.tx_pos - s->v.p.f->rs.tx_done + on_way);
+		}
+		check(m, left <= s->produced);
+		arrived = s->produced - left;
+		s->head -= on_way;		/* and nothing comes after that */
+		do {
+			while (do_read(peer, 1u << 20))
+				;
+		} while (do_receive(peer, WIRE));
+		while (do_read(peer, 1u << 20))
+			;
+		check(m, peer->consumed >= arrived);
+		pair_free(m);
+	}
+}
+
 /* T ends, or fails, though nobody announced it: what came can be read, and then it is a reset. */
 static void test_lost(void **state)
 {
@@ -276,6 +309,7 @@ int main(void)
 		cmocka_unit_test(test_even),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_abort),
+		cmocka_unit_test(test_arrived),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_terminate),
 	};
