@@ -40,7 +40,7 @@ bool iw_orphan_over(struct iw_stream *s)
 	struct iw_page_end *me = iw_stream_end(s);
 	unsigned int state = iw_end_state(&s->view);
 
-	if (iw_end_unread(&s->view) || !(state & (IW_END_DEAD | IW_END_DONE)))
+	if (iw_end_some(&s->view) || !(state & (IW_END_DEAD | IW_END_DONE)))
 		return false;
 	if (state & IW_END_DONE) {
 		atomic_store(&me->close_state, IW_CLOSE_FIN);
@@ -56,7 +56,7 @@ bool iw_orphan_eof_slow(struct iw_stream *s)
 	struct iw_page_end *me = iw_stream_end(s);
 	bool fin = iw_end_state(&s->view) & IW_END_FIN;	/* which may have come with an offer, whose octets are still to be read there */
 
-	if (iw_end_unread(&s->view))
+	if (iw_end_some(&s->view))
 		return false;
 	if (fin)
 		atomic_store(&me->close_state, IW_CLOSE_FIN);

@@ -218,10 +218,29 @@ static enum iw_access_err qp_place(void *ctx, uint32_t stag, uint64_t to, const 
 	enum iw_access_err err = qp_access(e, stag, to, n, IW_ACCESS_REMOTE_WRITE, &ptr);
 
 	if (err == IW_ACC_OK && !deferred(e, to, src, n)) {
+		iw_end_unwant(e);	/* it may lie over what was taken for the next */
 		place_late(e);
 		memcpy(ptr, src, n);
 	}
 	return err;
+}
+
+/* What follows in the stream, if it goes in one piece to where a reader waits for it. */
+static uint8_t *qp_sink(void *ctx, uint32_t stag, uint64_t to, uint32_t n)
+{
+	struct iw_end *e = ctx;
+	const struct iw_rs_param *p = &e->f->rs.p;
+	uint64_t off = e->want.end - e->want.pos;
+	const struct iovec *v = e->want.v;
+
+	if (!e->want.open || stag != p->rx_stag || to - p->rx_to != (e->want.end & (p->rx_len - 1)) || off + n > e->want.len || off + n > p->rx_len)
+		return NULL;
+	for (off += e->want.skip; off >= v->iov_len; v++)
+		off -= v->iov_len;
+	if (v->iov_len - off < n)
+		return NULL;
+	e->want.end += n;
+	return (uint8_t *)v->iov_base + off;
 }
 
 /* Until it is completed, which comes next. Of an agent's receive buffers each lies apart: see mem(). */
@@ -292,7 +311,7 @@ static void qp_event(void *ctx, enum iw_qp_event ev)
 }
 
 static const struct iw_qp_ops qp_ops = {
-	.access = qp_access, .place = qp_place, .whole = qp_whole, .payload = qp_payload, .invalidate = qp_invalidate, .complete = qp_complete, .event = qp_event,
+	.access = qp_access, .place = qp_place, .sink = qp_sink, .whole = qp_whole, .payload = qp_payload, .invalidate = qp_invalidate, .complete = qp_complete, .event = qp_event,
 };
 
 int iw_end_open(struct iw_end *e, struct iw_map *m, uint64_t len)
@@ -489,8 +508,10 @@ void iw_end_out_done(struct iw_end *e, size_t n)
 uint8_t *iw_end_in(struct iw_end *e, size_t *room)
 {
 	struct iw_soft *s = e->s;
-	bool late = lates(e) && e->f->rs.rx_cons < e->m->late.end;
+	bool late;
 
+	iw_end_settle(e);
+	late = lates(e) && e->f->rs.rx_cons < e->m->late.end;
 	/* the rest of a partial FPDU may not fit any more behind what there is; and what little there is goes where the processor's cache has been */
 	if (IW_SOFT_RX - s->rx_len < IW_FPDU_MAX_MARKERS || (!late && s->rx_len - s->rx_off <= FRONT)) {
 		change(e);
@@ -506,15 +527,88 @@ void iw_end_in_done(struct iw_end *e, size_t n)
 {
 	struct iw_soft *s = e->s;
 
+	e->later = false;
 	change(e);
 	s->rx_len += (uint32_t)n;
 	s->rx_off += (uint32_t)iw_qp_rx(&s->qp, &qp_ops, e, s->rx + s->rx_off, s->rx_len - s->rx_off);
 	changed(e);
 }
 
+void iw_end_settle(struct iw_end *e)
+{
+	if (e->later)
+		iw_end_in_done(e, 0);
+}
+
+/* The word that announces octets of Writes, and no end behind them. */
+static bool announces(const uint8_t *u, uint16_t ulpdu)
+{
+	uint8_t op = u[1] & IW_RDMAP_OP;
+	struct iw_cw cw;
+
+	return ulpdu == IW_DDP_UNTAGGED + IW_CW_LEN && !(u[0] & IW_DDP_T) && (op == IW_OP_IMM || op == IW_OP_IMM_SE || op == IW_OP_SEND || op == IW_OP_SEND_SE) &&
+	       !iw_cw_decode(&cw, u + IW_DDP_UNTAGGED) && cw.type == IW_CW_DATA && !(cw.flags & (IW_CW_FIN | IW_CW_URG));
+}
+
+/* Octets of the ring that are announced next can be read then: no offer is before them, and none was refused. */
+static bool ring_next(const struct iw_rs *rs)
+{
+	return rs->ext_head == rs->ext_tail && !rs->rx_dropping;
+}
+
+/* Writes, some of them large, and their words: nothing else in len octets, but a part behind them. */
+static bool only_large(const uint8_t *p, size_t len)
+{
+	bool large = false, word = false;
+
+	for (size_t wire; len > IW_MPA_LEN + IW_DDP_TAGGED; p += wire, len -= wire) {
+		const uint8_t *u = p + IW_MPA_LEN;
+		uint16_t ulpdu = iw_get16(p);
+
+		wire = iw_mpa_fpdu_len(ulpdu);
+		if (len < wire)
+			break;
+		if (announces(u, ulpdu))
+			word = true;
+		else if (ulpdu > IW_DDP_TAGGED && u[0] & IW_DDP_T && (u[1] & IW_RDMAP_OP) == IW_OP_WRITE)
+			large |= ulpdu >= IW_DDP_TAGGED + IW_QP_SINK;
+		else
+			return false;
+	}
+	return large && word;
+}
+
+bool iw_end_in_later(struct iw_end *e, size_t n)
+{
+	struct iw_soft *s = e->s;
+
+	if (s->qp.state != IW_QP_RTS || s->qp.param.rx_markers || !s->qp.param.crc || !ring_next(&e->f->rs) || !only_large(s->rx + s->rx_off, s->rx_len + n - s->rx_off)) {
+		iw_end_in_done(e, n);
+		return false;
+	}
+	change(e);
+	s->rx_len += (uint32_t)n;
+	changed(e);
+	e->later = true;
+	return true;
+}
+
+void iw_end_want(struct iw_end *e, const struct iovec *v, size_t skip, size_t len)
+{
+	uint64_t next = lates(e) && e->m->late.end > e->f->rs.rx_prod ? e->m->late.end : e->f->rs.rx_prod;
+
+	e->want.v = v;
+	e->want.skip = skip;
+	e->want.len = len;
+	e->want.pos = e->f->rs.rx_cons;
+	e->want.sunk = e->want.end = next;
+	e->want.open = ring_next(&e->f->rs);
+}
+
 /* Only after the ring stream is done is a FIN of T a good end. */
 void iw_end_in_eof(struct iw_end *e)
 {
+	iw_end_settle(e);
 	change(e);
 	e->s->peer_eof = 1;
 	iw_qp_rx_eof(&e->s->qp, &qp_ops, e, e->s->rx_len - e->s->rx_off);
@@ -525,6 +619,7 @@ void iw_end_in_eof(struct iw_end *e)
 
 void iw_end_lost(struct iw_end *e, int err)
 {
+	iw_end_settle(e);
 	change(e);
 	iw_qp_lost(&e->s->qp, &qp_ops, e, err);
 	lost(e, err);
@@ -535,6 +630,21 @@ void iw_end_lost(struct iw_end *e, int err)
 size_t iw_end_count(const struct iw_end *e)
 {
 	return (size_t)iw_rs_rx_unread(&e->f->rs);
+}
+
+/* The next *n octets of the ring lie where they are wanted; or *n is how many do not. */
+static bool sunk(const struct iw_end *e, const struct iovec *v, size_t skip, size_t *n)
+{
+	uint64_t pos = e->f->rs.rx_cons;
+
+	if (!e->want.v || e->want.v != v || pos >= e->want.end || skip - e->want.skip != pos - e->want.pos)
+		return false;
+	if (pos < e->want.sunk) {
+		*n = *n < e->want.sunk - pos ? *n : (size_t)(e->want.sunk - pos);
+		return false;
+	}
+	*n = *n < e->want.end - pos ? *n : (size_t)(e->want.end - pos);
+	return true;
 }
 
 /* Copies n octets to v at *skip, which moves on. */
@@ -562,10 +672,14 @@ size_t iw_end_get(struct iw_end *e, const struct iovec *v, size_t n, size_t skip
 
 		if (k > len - done)
 			k = len - done;
-		src = stag == rs->p.rx_stag ? ring_at(e, to, &k) : mem(e, stag, to, k);
-		if (!src)	/* somebody writes into the map meanwhile */
-			break;
-		scatter(v, &skip, src, k);
+		if (!peek && stag == rs->p.rx_stag && sunk(e, v, skip, &k)) {
+			skip += k;
+		} else {
+			src = stag == rs->p.rx_stag ? ring_at(e, to, &k) : mem(e, stag, to, k);
+			if (!src)	/* somebody writes into the map meanwhile */
+				break;
+			scatter(v, &skip, src, k);
+		}
 		if (!peek) {
 			change(e);
 			iw_rs_rx_consumed(rs, (uint32_t)k);

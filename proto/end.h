@@ -38,6 +38,16 @@ struct iw_end {				/* private to a process; no allocation */
 	/* within iw_end_in_done(): the Send that is being completed, where it came */
 	const uint8_t *msg;
 	uint32_t msg_len;
+	bool later;		/* see iw_end_in_later() */
+
+	/* what a reader waits for, see iw_end_want(): len octets of the stream from ring position pos on go to v, skip octets in */
+	struct {
+		const struct iovec *v;
+		size_t skip, len;
+		uint64_t pos;
+		uint64_t sunk, end;	/* positions that lie there already */
+		bool open;
+	} want;
 	bool defers;		/* payload of Writes and INLINE stays where it was received until it is read, or the place is needed: see iw_map_late */
 };
 
@@ -118,6 +128,28 @@ void iw_end_out_done(struct iw_end *e, size_t n);		/* T took n <= *len of them *
 
 uint8_t *iw_end_in(struct iw_end *e, size_t *room);	/* where the next octets of T go, at most *room > 0. May move what is there */
 void iw_end_in_done(struct iw_end *e, size_t n);	/* n > 0 came: parsed */
+/*
+ * The same for who only asks whether there are stream octets. true: there are large ones, if what came is sound, and nothing else that anybody waits
+ * for; it is left as it came, to be parsed by iw_end_settle(), before more is received, or by the agent if that takes the map. false: it was parsed.
+ */
+bool iw_end_in_later(struct iw_end *e, size_t n);
+void iw_end_settle(struct iw_end *e);
+/*
+ * While nothing is unread: the next len octets of the stream are for v, which has so many, skip octets in. Those that are parsed before iw_end_wanted() are copied there as their CRC
+ * is taken, and iw_end_get() of the same place has nothing left to do for them, until iw_end_unwant(). Octets there beyond what iw_end_get() returns are spoiled.
+ */
+void iw_end_want(struct iw_end *e, const struct iovec *v, size_t skip, size_t len);
+static inline void iw_end_wanted(struct iw_end *e)
+{
+	e->want.open = false;
+}
+
+static inline void iw_end_unwant(struct iw_end *e)
+{
+	e->want.open = false;
+	e->want.v = NULL;
+}
+
 void iw_end_in_eof(struct iw_end *e);			/* T's FIN */
 void iw_end_lost(struct iw_end *e, int err);		/* T failed with err (positive) */
 
@@ -128,6 +160,11 @@ static inline size_t iw_end_unread(const struct iw_end *e)
 	const struct iw_rs *rs = &e->f->rs;
 
 	return rs->ext_head == rs->ext_tail ? 0 : iw_end_count(e);
+}
+
+static inline bool iw_end_some(const struct iw_end *e)		/* there are some, or will be once it is settled, or it is a reset then */
+{
+	return e->later || iw_end_unread(e);
 }
 
 /*

@@ -229,6 +229,22 @@ static int import_late(const struct iw_map *m, const struct iw_map_priv *to, con
 	return 0;
 }
 
+/* An end on what was imported; somebody may still write into the other map. */
+static struct iw_end own_end(const struct iw_map_priv *to, struct iw_map *own)
+{
+	return (struct iw_end){ .m = own, .f = to->f, .s = to->s, .rq = to->rq, .rd = to->rd, .rx_ring = to->rx_ring, .tx = to->tx };
+}
+
+/* FPDUs that the library has left as they came: see iw_end_in_later(). */
+static void parse(const struct iw_map_priv *to)
+{
+	struct iw_map own = { 0 };
+	struct iw_end e = own_end(to, &own);
+
+	if (to->s->rx_len != to->s->rx_off)
+		iw_end_in_done(&e, 0);
+}
+
 int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 {
 	uint64_t end = IW_MAP_END(atomic_load(&m->owner));
@@ -243,7 +259,10 @@ int iw_map_import(const struct iw_map *m, const struct iw_map_priv *to)
 	if (iw_map_check(&was, to))
 		return -EPROTO;
 	copy_octets(to, &at, begun(to), 0);
-	return import_late(m, to, &at) ? -EPROTO : import_gathered(to, &at, end);
+	if (import_late(m, to, &at) || import_gathered(to, &at, end))
+		return -EPROTO;
+	parse(to);
+	return 0;
 }
 
 /* ---- after a death ---- */
@@ -261,8 +280,8 @@ uint64_t iw_map_read(const struct iw_map_priv *of)
 /* What it received lies behind what it had: nobody will read it, but credits and ACKs are in it. */
 int iw_map_recover(struct iw_map *m, const struct iw_map_priv *to, uint64_t sent, uint64_t read)
 {
-	struct iw_map own = { 0 };	/* somebody may still write into the other */
-	struct iw_end e = { .m = &own, .f = to->f, .s = to->s, .rq = to->rq, .rd = to->rd, .rx_ring = to->rx_ring, .tx = to->tx };
+	struct iw_map own = { 0 };
+	struct iw_end e = own_end(to, &own);
 	struct iw_soft *s = to->s;
 	struct iw_map_priv at;
 	size_t out;

@@ -184,8 +184,7 @@ static bool soft_ok(const struct iw_soft *s)
 {
 	const struct iw_soft_tx *b = s->tx;
 
-	/* at most one partial FPDU */
-	if (s->rx_len > IW_SOFT_RX || s->rx_off > s->rx_len || s->rx_len - s->rx_off >= IW_FPDU_MAX_MARKERS)
+	if (s->rx_len > IW_SOFT_RX || s->rx_off > s->rx_len)
 		return false;
 	return tx_buf_ok(&b[0]) && tx_buf_ok(&b[1]) && (!b[1].used || (b[0].used && b[1].buf != b[0].buf && !b[1].off)) && !s->closing && !s->shut;
 }

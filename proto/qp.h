@@ -52,6 +52,9 @@ struct iw_qp_ops {
 	/* The payload of a Send that came in one segment: n octets at src, which stay there as those of place() do. true: it is kept there, and the receive
 	 * buffer is left alone. NULL: it is not. */
 	bool (*whole)(void *ctx, const uint8_t *src, uint32_t n);
+	/* The payload of an RDMA Write, n octets of it, that came whole but was not checked yet: where they are to be copied while their CRC is taken, since
+	 * somebody waits for them who cannot mind if they are bad. place() comes all the same. NULL, or NULL returned: nowhere. */
+	uint8_t *(*sink)(void *ctx, uint32_t stag, uint64_t to, uint32_t n);
 	/* Payload of a Send or Write, where it is not in one piece: *len octets, at most as many as asked for, are at the place it returns.
 	 * Never fails, as nobody can revoke that memory. NULL: access() is asked. */
 	const void *(*payload)(void *ctx, uint32_t stag, uint64_t to, uint32_t *len);
@@ -139,6 +142,7 @@ static inline bool iw_qp_sq_framed(const struct iw_qp *qp)
 size_t iw_qp_tx(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t *out, size_t cap, size_t budget);
 /* True when iw_qp_tx() would give octets. */
 bool iw_qp_tx_waits(const struct iw_qp *qp);
+#define IW_QP_SINK	4096u	/* octets of payload from which on sink() is asked */
 static inline bool iw_qp_tx_pending(const struct iw_qp *qp)
 {
 	bool nothing = qp->state == IW_QP_RTS && iw_qp_sq_framed(qp) && qp->ird_head == qp->ird_tail && !qp->rtr_due;

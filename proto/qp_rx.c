@@ -2,7 +2,7 @@
 /*
  * Queue pair, receive side: finds FPDUs, checks each one completely in one fixed order, and only then places and delivers.
  * The order (all of MPA, then versions and opcode, then DDP's checks, then RDMAP's) keeps the payload of a message that
- * RDMAP will refuse out of user memory.
+ * RDMAP will refuse out of user memory; but a reader that waits for it may have asked for it while the CRC is taken (sink() of qp.h).
  */
 #include <errno.h>
 #include <string.h>
@@ -483,7 +483,22 @@ static bool crc_ok(const struct iw_qp *qp, const uint8_t *in, uint32_t wire)
 	return !qp->param.crc || iw_crc32c(0, in, wire - IW_MPA_CRC) == iw_crc32c_get(in + wire - IW_MPA_CRC);
 }
 
-static enum iw_terr find_plain(const struct iw_qp *qp, uint8_t *in, size_t len, struct fpdu *f)
+/* The same in one pass with a copy for who waits for the payload. */
+static bool crc_ok_sink(const struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, const uint8_t *in, const struct fpdu *f)
+{
+	uint32_t head = IW_MPA_LEN + IW_DDP_TAGGED, n = f->ulpdu - IW_DDP_TAGGED, crc;
+	uint8_t *to = NULL;
+
+	if (qp->param.crc && ops->sink && f->ulpdu >= IW_DDP_TAGGED + IW_QP_SINK && f->u[0] & IW_DDP_T && (f->u[1] & IW_RDMAP_OP) == IW_OP_WRITE)
+		to = ops->sink(ctx, iw_get32(f->u + 2), iw_get64(f->u + offsetof(struct iw_ddp_tagged, to)), n);
+	if (!to)
+		return crc_ok(qp, in, f->wire);
+	crc = iw_crc32c_copy(iw_crc32c(0, in, head), to, in + head, n);
+	crc = iw_crc32c(crc, in + head + n, f->wire - IW_MPA_CRC - head - n);
+	return crc == iw_crc32c_get(in + f->wire - IW_MPA_CRC);
+}
+
+static enum iw_terr find_plain(const struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t *in, size_t len, struct fpdu *f)
 {
 	uint32_t wire;
 
@@ -495,7 +510,7 @@ static enum iw_terr find_plain(const struct iw_qp *qp, uint8_t *in, size_t len, 
 		return IW_TE_OK;
 	f->wire = wire;
 	f->u = in + IW_MPA_LEN;
-	return crc_ok(qp, in, wire) ? IW_TE_OK : IW_TE_LLP_CRC;
+	return crc_ok_sink(qp, ops, ctx, in, f) ? IW_TE_OK : IW_TE_LLP_CRC;
 }
 
 /* Check every Marker of a whole FPDU and close the gaps. The low two bits of FPDUPTR count as 0 (MPA-4.2-02). */
@@ -541,7 +556,7 @@ static enum iw_terr find_markers(const struct iw_qp *qp, uint8_t *in, size_t len
 static size_t rx_fpdu(struct iw_qp *qp, const struct iw_qp_ops *ops, void *ctx, uint8_t *in, size_t len)
 {
 	struct fpdu f = { 0 };
-	enum iw_terr e = qp->param.rx_markers ? find_markers(qp, in, len, &f) : find_plain(qp, in, len, &f);
+	enum iw_terr e = qp->param.rx_markers ? find_markers(qp, in, len, &f) : find_plain(qp, ops, ctx, in, len, &f);
 
 	if (!f.wire)
 		return 0;

@@ -45,12 +45,16 @@
 #define PIECE	32768u	/* of memory that is good or bad */
 #define ENDED	(IW_END_DEAD | IW_END_DONE)
 
+/* What is to be done with memory that good() looks at: FILL may spoil what is there, KEEP not. */
+enum use { READ, FILL, KEEP };
+
 /* A call of the application. */
 struct call {
 	struct iw_stream *s;
 	int fd, flags;
 	const struct iovec *v;
 	size_t n, len, done;
+	size_t wanted;		/* so far, from its start, its memory was found good, and what is parsed may lie there: until it is read */
 	uint32_t epoch;
 	bool waits, looked;	/* looked: whether it waits is known */
 	bool own;		/* the memory is the library's */
@@ -80,7 +84,7 @@ static bool call_init(struct call *c, struct iw_stream *s, int fd, struct iw_io 
 	c->v = io->vec ? io->v : &io->one;
 	c->n = io->vec ? io->n : 1;
 	c->len = iw_io_len(io) < IW_RW_MOST ? iw_io_len(io) : IW_RW_MOST;
-	c->done = 0;
+	c->done = c->wanted = 0;
 	c->own = !io->vec && io->own;
 	c->looked = c->inside = false;
 	c->watch = c->signals = -1;
@@ -130,7 +134,7 @@ static bool forgotten(struct iw_stream *s)
 
 static short state(struct iw_stream *s)
 {
-	short in = iw_end_unread(&s->view) ? POLLIN | POLLRDNORM : iw_orphan_eof(s) ? POLLIN | POLLRDNORM | POLLRDHUP : 0;
+	short in = iw_end_some(&s->view) ? POLLIN | POLLRDNORM : iw_orphan_eof(s) ? POLLIN | POLLRDNORM | POLLRDHUP : 0;
 
 	return (short)(in | (pending(s) || s->map_full ? IW_KNOWN_MORE : iw_end_room(&s->view) ? POLLOUT | POLLWRNORM : 0));
 }
@@ -200,8 +204,13 @@ static void give(struct call *c)
 	iw_map_give(c->fd, c->s);
 }
 
+static bool good_piece(void *p, size_t n, enum use use)
+{
+	return use == READ ? iw_user_readable(p, n) : use == FILL ? iw_user_fillable(p, n) : iw_user_writable(p, n);
+}
+
 /* How many octets there are, from done on, of memory that is good, and at most max. Of a piece with a bad part there are none, as of a segment of TCP's. */
-static size_t good(const struct call *c, size_t max, bool write)
+static size_t good(const struct call *c, size_t max, enum use use)
 {
 	size_t skip = c->done, sum = 0, whole = 0;
 
@@ -210,7 +219,7 @@ static size_t good(const struct call *c, size_t max, bool write)
 	if (c->n == 1 && max <= PIECE) {
 		char *p = (char *)c->v[0].iov_base + skip;
 
-		return (write ? iw_user_fillable(p, max) : iw_user_readable(p, max)) ? max : 0;
+		return good_piece(p, max, use) ? max : 0;
 	}
 	for (size_t i = 0; i < c->n && sum < max; i++) {
 		size_t k = c->v[i].iov_len, n;
@@ -227,7 +236,7 @@ static size_t good(const struct call *c, size_t max, bool write)
 			k = max - sum;
 		for (; k; k -= n, p += n) {
 			n = k < whole + PIECE - sum ? k : whole + PIECE - sum;
-			if (write ? !iw_user_fillable(p, n) : !iw_user_readable(p, n))
+			if (!good_piece(p, n, use))
 				return whole;
 			sum += n;
 			if (sum == whole + PIECE)
@@ -269,12 +278,16 @@ static uint32_t tick(void)
 	return (uint32_t)(t.tv_sec + t.tv_nsec);
 }
 
-static void came(struct iw_stream *s, long n)
+/* later: what comes may be left as it is, until a reader wants it. */
+static void came(struct iw_stream *s, long n, bool later)
 {
 	size_t unread = iw_end_unread(&s->view);
+	bool left = false;
 
 	s->map_tick = tick();
-	if (n > 0)
+	if (n > 0 && later)
+		left = iw_end_in_later(&s->view, (size_t)n);
+	else if (n > 0)
 		iw_end_in_done(&s->view, (size_t)n);
 	else if (!n)
 		iw_end_in_eof(&s->view);
@@ -282,23 +295,34 @@ static void came(struct iw_stream *s, long n)
 		iw_end_lost(&s->view, (int)-n);
 	else
 		return;
-	if (n <= 0 || iw_end_unread(&s->view) > unread || iw_end_state(&s->view))
+	if (n <= 0 || left || iw_end_unread(&s->view) > unread || iw_end_state(&s->view))
 		s->map_came |= POLLIN;
 }
 
-/* The octets that came, of most, which are limit at most; else there are none now. */
-static long take(struct iw_stream *s, size_t limit, size_t *most)
+/* What was left as it came: those who wait were told of it then. */
+static void settle(struct iw_stream *s)
+{
+	if (iw_likely(!s->view.later))
+		return;
+	iw_end_settle(&s->view);
+	if (iw_end_state(&s->view))
+		s->map_came |= POLLIN;
+}
+
+/* The octets that came, of most, which are limit at most; else there are none now. later: as in came(), if nobody waits for credits that are in them. */
+static long take(struct iw_stream *s, size_t limit, size_t *most, bool later)
 {
 	uint8_t *p;
 	long n;
 
+	settle(s);
 	if (iw_end_state(&s->view) & ENDED)
 		return 0;
 	p = iw_end_in(&s->view, most);
 	if (*most > limit)
 		*most = limit;
 	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, *most, MSG_DONTWAIT, NULL, NULL);
-	came(s, n);
+	came(s, n, later && n > (long)IW_QP_SINK && !atomic_load(&s->map_senders) && (state(s) & POLLOUT));
 	return n;
 }
 
@@ -316,30 +340,52 @@ static uint8_t *place_for(const struct call *c, size_t *most)
 	return p;
 }
 
+/* Of n octets that are parsed next as many as it has memory for are for its caller. */
+static void want(struct call *c, size_t n)
+{
+	size_t left = c->len - c->done;
+
+	if (n < LARGE || left < LARGE || (c->flags & MSG_PEEK) || iw_end_unread(&c->s->view))
+		return;
+	n = good(c, n < left ? n : left, KEEP);	/* not all of it may be filled */
+	c->wanted = c->done + n;
+	if (n)
+		iw_end_want(&c->s->view, c->v, c->done, n);
+}
+
 static bool fill_for(struct call *c)
 {
 	struct iw_stream *s = c->s;
+	bool later = s->view.later;
 	size_t most;
 	uint8_t *p;
-	long n;
+	long n = 1;
 
 	if (iw_end_state(&s->view) & ENDED)
 		return false;
-	p = place_for(c, &most);
-	n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, most, MSG_DONTWAIT, NULL, NULL);
-	came(s, n);
+	if (later) {
+		want(c, s->view.s->rx_len - s->view.s->rx_off);
+		settle(s);
+	} else {
+		p = place_for(c, &most);
+		n = IW_SYS(recvfrom, atomic_load(&s->mapped), p, most, MSG_DONTWAIT, NULL, NULL);
+		if (n > 0)
+			want(c, (size_t)n);
+		came(s, n, false);
+	}
+	iw_end_wanted(&s->view);
 	return n > 0;
 }
 
 /* All that there is, so that the kernel says when there is more. false: nothing. */
 static bool take_all(struct iw_stream *s)
 {
-	bool some = false;
+	bool some = s->view.later;
 	size_t most;
 	long n;
 
 	do {
-		n = take(s, SIZE_MAX, &most);
+		n = take(s, SIZE_MAX, &most, false);
 		some |= n > 0;
 	} while (n > 0 && (size_t)n == most);
 	return some;
@@ -351,11 +397,11 @@ static bool take_some(struct iw_stream *s)
 	size_t most;
 	long n;
 
-	if (iw_end_unread(&s->view))
+	if (iw_end_some(&s->view))
 		return true;
 	do
-		n = take(s, SOME, &most);
-	while (n > 0 && (size_t)n == most && !iw_end_unread(&s->view));
+		n = take(s, SOME, &most, true);
+	while (n > 0 && (size_t)n == most && !iw_end_some(&s->view));
 	return n > 0 && (size_t)n == most;
 }
 
@@ -368,9 +414,10 @@ static bool tcp_ends(struct iw_stream *s)
 /* false: nothing now. */
 static bool fill(struct iw_stream *s)
 {
+	bool later = s->view.later;
 	size_t most;
 
-	return take(s, SIZE_MAX, &most) > 0;
+	return take(s, SIZE_MAX, &most, false) > 0 || later;
 }
 
 /* ---- sleeping ---- */
@@ -541,7 +588,7 @@ static int receive(struct call *c)
 	}
 	iw_spin_end(&z);
 	errno = saved;
-	came(s, n < 0 ? -err : n);
+	came(s, n < 0 ? -err : n, false);
 	return err == EINTR || err == EAGAIN ? err : 0;
 }
 
@@ -654,7 +701,7 @@ static int tx_some(struct call *c)
 
 		if (!want)
 			break;
-		ok = good(c, want, false);
+		ok = good(c, want, READ);
 		if (!ok)
 			return EFAULT;
 		n = iw_end_put(&s->view, c->v, c->n, c->done, ok);
@@ -893,7 +940,7 @@ static int rx_parsed(struct call *c)
 			have = c->len - c->done;
 		if (!have)
 			continue;
-		ok = good(c, have, true);
+		ok = c->done + have <= c->wanted ? have : good(c, have, c->wanted ? KEEP : FILL);
 		if (!ok)
 			return EFAULT;
 		c->done += iw_end_get(&s->view, c->v, c->n, c->done, ok, peeks, peeks ? c->done : 0);
@@ -908,6 +955,8 @@ static int rx_some(struct call *c)
 {
 	int err = rx_parsed(c);
 
+	iw_end_unwant(&c->s->view);
+	c->wanted = 0;
 	if (!err)
 		iw_map_flush(c->s);
 	return err;
@@ -960,7 +1009,7 @@ static bool at_once(struct call *c)
 {
 	struct iw_stream *s = c->s;
 
-	return c->len && c->len < LARGE && iw_handlers_alone() && !iw_end_unread(&s->view) && !(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_orphan_eof(s) && !pending(s) &&
+	return c->len && c->len < LARGE && iw_handlers_alone() && !iw_end_some(&s->view) && !(iw_end_state(&s->view) & (ENDED | IW_END_FIN)) && !iw_orphan_eof(s) && !pending(s) &&
 	       waits(c) && !raw_octets(c);
 }
 
@@ -1026,13 +1075,13 @@ static ssize_t mapped_rx_into(struct iw_stream *s, const struct iw_move *v)
  */
 static bool only_in(struct iw_stream *s, short events)
 {
-	bool more = iw_end_unread(&s->view);
+	bool more = iw_end_some(&s->view);
 
 	if (!events || (events & ~(POLLIN | POLLRDNORM)) || ends(s) || pending(s) || iw_end_gathered(&s->view))
 		return false;
 	if (!more) {
 		more = take_some(s);
-		if (!iw_map_flush(s) || !iw_end_unread(&s->view) || ends(s))
+		if (!iw_map_flush(s) || !iw_end_some(&s->view) || ends(s))
 			return false;
 	}
 	return !more || !tcp_ends(s);

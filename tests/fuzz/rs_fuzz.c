@@ -219,9 +219,12 @@ static void give_mapped(const uint8_t *p, size_t n)
 		must(room > 0);
 		k = n < room ? n : room;
 		memcpy(to, p, k);
-		iw_end_in_done(&z.e, k);
+		if (iw_end_unread(&z.e) || k & 1)
+			iw_end_in_done(&z.e, k);
+		else
+			iw_end_in_later(&z.e, k);
 	}
-	must(z.e.s->rx_off == z.e.s->rx_len);
+	must(z.e.later || z.e.s->rx_off == z.e.s->rx_len);
 	z.ended |= QP->state != IW_QP_RTS;
 }
 
@@ -496,9 +499,14 @@ static bool library(struct input *in, uint8_t what)
 
 	switch (what) {
 	case 0: case 1:
+		if (!what && !iw_end_unread(&z.e))
+			iw_end_want(&z.e, v, in->n & 7, n < RING - 8 ? n : RING - 8);
+		iw_end_settle(&z.e);
+		iw_end_wanted(&z.e);
 		unread = iw_end_unread(&z.e);
 		k = iw_end_get(&z.e, v, 2, in->n & 7, n < RING - 8 ? n : RING - 8, what, unread && what ? n % unread : 0);
 		must(k <= n && k <= unread && (k || !unread));
+		iw_end_unwant(&z.e);
 		break;
 	case 2: case 3:
 		k = iw_end_put(&z.e, v, 2, in->n & 7, n < RING - 8 ? n : RING - 8);

@@ -38,8 +38,11 @@ struct pair {
 	uint64_t seed, rng;
 	bool spoiled;		/* what is read may be anything */
 	bool hasty;		/* a receiver reads at once, at times */
+	bool lazy;		/* or leaves what came, large and unread, as it is */
 	struct side s[2];
 };
+
+static uint64_t left_later, sunk;	/* how often, octets */
 
 static inline uint32_t below(struct pair *m, uint32_t n)
 {
@@ -90,6 +93,12 @@ static inline void pieces(struct pair *m, uint8_t *p, size_t n, struct iovec v[9
 		p += k;
 		n -= k;
 	}
+}
+
+static inline void pieces_one(uint8_t *p, size_t n, struct iovec v[9])
+{
+	for (unsigned int i = 0; i < 9; i++)
+		v[i] = (struct iovec){ .iov_base = p, .iov_len = i ? 0 : n };
 }
 
 static inline size_t write_mapped(struct side *s, size_t n)
@@ -148,21 +157,39 @@ static inline void compare(struct side *s, const uint8_t *p, size_t n, uint64_t 
 static inline size_t read_mapped(struct side *s, size_t n)
 {
 	struct pair *m = s->m;
-	size_t unread = iw_end_unread(&s->e), k, off;
+	size_t unread, k, off;
 	size_t skip = below(m, 2) ? 0 : below(m, 100);
 	uint8_t *buf = kept_get(skip + n);
 	struct iovec v[9];
+	bool later;
 
-	pieces(m, buf, skip + n, v);
+	if (below(m, 2))
+		pieces(m, buf, skip + n, v);
+	else
+		pieces_one(buf, skip + n, v);
+	if (!iw_end_unread(&s->e) && below(m, 4))
+		iw_end_want(&s->e, v, skip, n);
+	later = s->e.later;
+	iw_end_settle(&s->e);
+	iw_end_wanted(&s->e);
+	sunk += s->e.want.end - s->e.want.sunk;
+	unread = iw_end_unread(&s->e);
+	check(m, !later || unread || m->spoiled || iw_end_state(&s->e) & IW_END_DEAD);	/* as was promised */
 	if (unread && !below(m, 3)) {
+		uint8_t *other = kept_get(n);	/* what is wanted lies in buf already */
+		struct iovec w[9];
+
+		pieces(m, other, n, w);
 		off = below(m, (uint32_t)unread);
-		k = iw_end_get(&s->e, v, 9, skip, n, true, off);
+		k = iw_end_get(&s->e, w, 9, 0, n, true, off);
 		check(m, k == (n < unread - off ? n : unread - off));
-		compare(s, buf + skip, k, s->consumed + off);
+		compare(s, other, k, s->consumed + off);
+		kept_put(other);
 	}
 	k = iw_end_get(&s->e, v, 9, skip, n, false, 0);
 	check(m, k <= n && k <= unread && !k == !unread);
 	compare(s, buf + skip, k, s->consumed);
+	iw_end_unwant(&s->e);
 	kept_put(buf);
 	return k;
 }
@@ -259,7 +286,10 @@ static inline bool do_receive(struct side *s, size_t n)
 	memcpy(p, from->wire + from->tail, n);
 	from->tail += n;
 	if (s->mapped) {
-		iw_end_in_done(&s->e, n);
+		if (!s->m->lazy || iw_end_unread(&s->e) || below(s->m, 2))
+			iw_end_in_done(&s->e, n);
+		else if (iw_end_in_later(&s->e, n))
+			left_later++;
 		check(s->m, !atomic_load(&s->e.m->changing));
 		for (size_t k = amount(s->m); s->m->hasty && s->e.m->late.n && below(s->m, 3); )
 			s->consumed += read_mapped(s, k);

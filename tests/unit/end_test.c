@@ -29,7 +29,7 @@ static struct pair *start_default(void)
 
 static void traffic(struct pair *m, unsigned int n)
 {
-	m->hasty = true;
+	m->hasty = m->lazy = true;
 	while (n--) {
 		act(&m->s[below(m, 2)]);
 		if (below(m, 300))
@@ -70,6 +70,7 @@ static void test_random(void **state)
 {
 	for (uint64_t i = 0; i < runs; i++)
 		both_ways(first_seed + i);
+	assert_true(left_later && sunk);
 }
 
 static struct side *mapped_one(struct pair *m)
@@ -143,6 +144,7 @@ static void test_lost(void **state)
 		size_t unread, len;
 
 		traffic(m, below(m, 500));
+		iw_end_settle(&s->e);
 		unread = iw_end_unread(&s->e);
 		if (err[0])
 			iw_end_lost(&s->e, err[0]);

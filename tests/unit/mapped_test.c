@@ -304,27 +304,48 @@ static int inq(const struct end *x)
 /* Who is only told that there is some has no more of it brought than that, but where an end may be behind it. */
 static void test_some(void **state)
 {
-	static uint8_t b[240000];
+	static uint8_t b[240000], r[sizeof(b)];
 	int left, room = 1 << 20;
-	size_t unread;
+	size_t there;
 
+	for (size_t i = 0; i < sizeof(b); i++)
+		b[i] = (uint8_t)(i * 2654435761u >> 24);
 	assert_false(setsockopt(e[1].s.mapped, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)));
 	assert_int_equal(tx(&e[0], b, sizeof(b), MSG_DONTWAIT), sizeof(b));
 	for (time_t end = time(NULL) + 30; inq(&e[1]) < (int)sizeof(b) && time(NULL) < end;)
 		sched_yield();
 	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, true), POLLIN);
-	unread = iw_end_unread(&e[1].s.view);
+	assert_true(e[1].s.view.later);		/* it is checked when it is read */
+	there = iw_end_unread(&e[1].s.view) + e[1].s.view.s->rx_len - e[1].s.view.s->rx_off;
 	left = inq(&e[1]);
-	assert_in_range(unread, 1, sizeof(b) - 1);
+	assert_in_range(there, 1, sizeof(b) - 1);
 	assert_true(left > 0);
 	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, true), 0);
 	assert_int_equal(inq(&e[1]), left);
 	assert_int_equal(e[1].s.known & POLLIN, POLLIN);
+	assert_int_equal(rx(&e[1], r, 100000, 0), 100000);	/* some of it goes straight to r */
+	assert_false(e[1].s.view.later);
 	hup = POLLRDHUP;
 	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, true), POLLIN);
 	hup = 0;
 	assert_int_equal(inq(&e[1]), 0);
-	assert_int_equal(rx(&e[1], b, sizeof(b), MSG_WAITALL), sizeof(b));
+	assert_int_equal(rx(&e[1], r + 100000, sizeof(r) - 100000, MSG_WAITALL), sizeof(r) - 100000);
+	assert_memory_equal(r, b, sizeof(b));
+}
+
+/* What was left as it came is spoiled: the stream was readable, and its reader hears of a reset, as of one that comes after poll(). */
+static void test_later_spoiled(void **state)
+{
+	static uint8_t b[100000];
+
+	assert_int_equal(tx(&e[0], b, sizeof(b), MSG_DONTWAIT), sizeof(b));
+	for (time_t end = time(NULL) + 30; inq(&e[1]) < (int)sizeof(b) && time(NULL) < end;)
+		sched_yield();
+	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, true), POLLIN);
+	assert_true(e[1].s.view.later);
+	e[1].s.view.s->rx[e[1].s.view.s->rx_off + 5000] ^= 1;
+	assert_int_equal(rx(&e[1], b, sizeof(b), MSG_DONTWAIT), -1);
+	assert_int_equal(unmapped, 1);
 }
 
 static void sndbuf(struct end *x, int n)
@@ -562,6 +583,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_some, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_later_spoiled, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
