@@ -125,15 +125,24 @@ static inline long kill_together(bool killer)
 	return t;
 }
 
-/* The same, and the killed daemon's carriers have hung up when it returns: the kernel does that a while after the death. */
+/*
+ * The same, and the killed daemon's carriers, of these n, have hung up when it returns: the kernel does that a while after the death, with one after
+ * the other.
+ */
+static inline void kill_and_all_gone(const int *fd, int n, bool killer)
+{
+	kill_together(killer);
+	for (int i = 0; i < n && kill_mine(); i++) {
+		struct pollfd p = { .fd = fd[i] };
+
+		must(syscall(SYS_ppoll, &p, 1, &(struct timespec){ .tv_sec = T_WAIT_MS / 1000 }, NULL, 8) == 1 && (p.revents & POLLHUP));
+	}
+	t_sync();
+}
+
 static inline void kill_and_gone(int fd, bool killer)
 {
-	struct pollfd p = { .fd = fd };
-
-	kill_together(killer);
-	if (kill_mine())
-		must(syscall(SYS_ppoll, &p, 1, &(struct timespec){ .tv_sec = T_WAIT_MS / 1000 }, NULL, 8) == 1 && (p.revents & POLLHUP));
-	t_sync();
+	kill_and_all_gone(&fd, 1, killer);
 }
 
 /* Within a second. Where no CPU was idle it says nothing of us; then it must only come. */

@@ -27,7 +27,7 @@ static void server(void)
 		fd[i] = t_accept(l);
 		kill_mapped(fd[i], false);
 	}
-	kill_and_gone(fd[1], false);
+	kill_and_all_gone(fd, 2, false);
 	drink(fd[0]);
 	drink(fd[1]);
 }
@@ -44,7 +44,7 @@ static void client(void)
 		fd[i] = t_connect_to(&ss);
 		kill_mapped(fd[i], true);
 	}
-	kill_and_gone(fd[1], true);
+	kill_and_all_gone(fd, 2, true);
 	send_all(fd[0], b, sizeof(b));
 	close(fd[0]);
 	send_all(fd[1], b, sizeof(b));
