@@ -135,8 +135,9 @@ void iw_end_in_done(struct iw_end *e, size_t n);	/* n > 0 came: parsed */
 bool iw_end_in_later(struct iw_end *e, size_t n);
 void iw_end_settle(struct iw_end *e);
 /*
- * While nothing is unread: the next len octets of the stream are for v, which has so many, skip octets in. Those that are parsed before iw_end_wanted() are copied there as their CRC
- * is taken, and iw_end_get() of the same place has nothing left to do for them, until iw_end_unwant(). Octets there beyond what iw_end_get() returns are spoiled.
+ * While nothing is unread: the next len octets of the stream are for v, which has so many, skip octets in. Those that are parsed before
+ * iw_end_wanted() are copied there as their CRC is taken, and iw_end_get() of the same place has nothing left to do for them, until
+ * iw_end_unwant(). Octets there beyond what iw_end_get() returns are spoiled.
  */
 void iw_end_want(struct iw_end *e, const struct iovec *v, size_t skip, size_t len);
 static inline void iw_end_wanted(struct iw_end *e)
