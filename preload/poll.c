@@ -407,7 +407,7 @@ static __attribute__((noinline)) int wait_copy(const struct call *c, bool kicked
 		if (r < 0 && r > -4096)
 			return (int)iw_ret(-ENOMEM);
 		s = (void *)r;
-		v = (void *)(s + c->n);
+		v = (void *)(r + (long)(c->n * sizeof(*s)));
 	}
 	memcpy(v, c->p, c->n * sizeof(*v));
 	watch = kicked && iw_kick_may() ? iw_kick_watch() : -1;

@@ -82,7 +82,7 @@ static bool reads_ok(const struct iw_rs *rs, uint32_t *rd, const struct iw_rs_ex
 
 static bool ext_ok(const struct iw_rs *rs)
 {
-	uint64_t ring = rs->rx_cons, issued = rs->rd_cons, ready = rs->rd_cons;
+	uint64_t ring = rs->rx_cons, issued = rs->rd_cons, ready = issued;
 	uint32_t nsa = 0, rd = rs->rd_head;
 
 	if (rs_ext_count(rs) > IW_RS_EXT || rs->rd_tail - rd > rs->rd_max)
