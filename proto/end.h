@@ -127,7 +127,7 @@ static inline const uint8_t *iw_end_out(struct iw_end *e, size_t *len)
 void iw_end_out_done(struct iw_end *e, size_t n);		/* T took n <= *len of them */
 
 uint8_t *iw_end_in(struct iw_end *e, size_t *room);	/* where the next octets of T go, at most *room > 0. May move what is there */
-void iw_end_in_done(struct iw_end *e, size_t n);	/* n > 0 came: parsed */
+void iw_end_in_done(struct iw_end *e, size_t n);	/* n came, parsed with what was left of before (0: that alone) */
 /*
  * The same for who only asks whether there are stream octets. true: there are large ones, if what came is sound, and nothing else that anybody waits
  * for; it is left as it came, to be parsed by iw_end_settle(), before more is received, or by the agent if that takes the map. false: it was parsed.

@@ -660,8 +660,10 @@ static void propose(const struct iw_tuple *t, const struct iw_sm *m, struct iw_s
 		return;
 	}
 	for (p = proposal_next(t, NULL); p; p = proposal_next(t, p)) {
-		if (ends_agree(p, flags) && (flags & IW_SM_F_SWITCHED || !rested(p)))
-			p->there = flags & IW_SM_F_SWITCHED ? THERE_SWITCHED : THERE_PROPOSED;
+		if (ends_agree(p, flags) && flags & IW_SM_F_SWITCHED)
+			p->there = THERE_SWITCHED;
+		else if (ends_agree(p, flags) && !rested(p))	/* there() is not for these */
+			p->there = THERE_PROPOSED;
 		if (p->never || (p->refused && !ready(p)))
 			never = p->reason;
 		else if (ready(p) && ends_agree(p, flags) && (!best || p->state > best->state))

@@ -140,15 +140,8 @@ static void at_once(void **state)
 	lib_sync(&w.server);
 	snprintf(id, sizeof(id), "%s", id_of(false));
 	for (int i = 0; i < 8; i++) {
-		struct answer a;
-
 		lib_go(&w.server, SID);
-		a = lib_switch(&w.server, SID, w.s);
-		assert_int_equal(a.m.result, 0);
-		answer_close(&a);
-		lib_id(&w.server, IW_CTL_ABANDON, a.m.stream_id, -1);
-		lib_sync(&w.server);
-		assert_false(lib_may(&w.server, SID));
+		lib_abandons(&w.server, SID, w.s);
 		assert_true(says(ask("upgrade", id), "\"asked\":true"));
 	}
 }

@@ -288,12 +288,7 @@ static void both_at_once_by_turns(void **state)
 	propose_both();
 	lib_go(&w.server, SID);
 	lib_go(&w.client, CID);
-	a = lib_switch(&w.server, SID, w.s);
-	assert_int_equal(a.m.result, 0);
-	answer_close(&a);
-	lib_id(&w.server, IW_CTL_ABANDON, a.m.stream_id, -1);
-	lib_sync(&w.server);
-	assert_false(lib_may(&w.server, SID));		/* for a second */
+	lib_abandons(&w.server, SID, w.s);		/* for a second */
 	a = lib_switch_to(&w.client, CID, w.c);
 	lib_sync(&w.server);
 	assert_true(lib_may(&w.server, SID));

@@ -505,4 +505,16 @@ static inline void answer_close(struct answer *a)
 			close(a->fds[i]);
 }
 
+/* It may switch, keeps its socket after all, and rests: it is not told GO. */
+static inline void lib_abandons(struct lib *l, uint64_t conn_id, int fd)
+{
+	struct answer a = lib_switch(l, conn_id, fd);
+
+	assert_int_equal(a.m.result, 0);
+	answer_close(&a);
+	lib_id(l, IW_CTL_ABANDON, a.m.stream_id, -1);
+	lib_sync(l);
+	assert_false(lib_may(l, conn_id));
+}
+
 #endif

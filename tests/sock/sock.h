@@ -627,4 +627,10 @@ static inline int t_main(int argc, char **argv, void (*server)(void), void (*cli
 	static void t_client_(void) { client(t_connect()); } \
 	SOCK_ROLES(t_server_, t_client_)
 
+/* The same, and both do the same: both(fd, client). */
+#define SOCK_BOTH(both) \
+	static void t_both_server_(int fd) { both(fd, false); } \
+	static void t_both_client_(int fd) { both(fd, true); } \
+	SOCK_PAIR(t_both_server_, t_both_client_)
+
 #endif

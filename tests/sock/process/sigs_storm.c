@@ -150,14 +150,4 @@ static void both(int fd, bool first)
 	close(fd);
 }
 
-static void server(int fd)
-{
-	both(fd, false);
-}
-
-static void client(int fd)
-{
-	both(fd, true);
-}
-
-SOCK_PAIR(server, client)
+SOCK_BOTH(both)
