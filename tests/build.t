@@ -79,4 +79,6 @@ out=$(tests/run -v tests/rooms.t 2>&1)
 is "$? $(ls -d ./-v 2>/dev/null)" "2 " "tests/run with something else than a build ends"
 [[ $out = *"no such directory"* ]]
 ok $? "and says so" || diag "$out"
+out=$(tests/run . rooms.t 2>&1)
+is "$? $(grep -c 'rooms.t: no such test' <<<"$out")" "2 1" "tests/run with a name that is no test ends"
 done_testing

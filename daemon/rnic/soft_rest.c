@@ -3,9 +3,11 @@
 #include "soft_rest.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "daemon/base/conf.h"
+#include "daemon/base/log.h"
 #include "soft_idle.h"
 #include "soft_priv.h"
 #include "soft_rx.h"
@@ -92,5 +94,6 @@ void soft_rest_reset(struct soft *c)
 {
 	static const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
-	connect(c->fd, &none, sizeof(none));
+	if (connect(c->fd, &none, sizeof(none)))
+		log_debug("%s: no reset: %s", soft_peer(c), strerror(errno));
 }

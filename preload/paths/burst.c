@@ -149,7 +149,7 @@ static void send_one(struct iw_stream *s, int fd)
 
 	if (!iw_turn(&t, fd, IW_TURN_ASK))
 		return;
-	if (t.s == s && atomic_load(&s->mapped) && iw_end_gathered(&s->view)) {
+	if (s && t.s == s && atomic_load(&s->mapped) && iw_end_gathered(&s->view)) {
 		iw_burst_end(s);
 		if (!iw_mapped_flush(s, fd))
 			iw_map_give(fd, s);
