@@ -2,8 +2,6 @@
 # OpenSSH: a command, a file each way by scp, a tree by rsync. Its server is started anew for each connection, with the socket inherited.
 need ssh scp ssh-keygen rsync || return 0
 [ -x /usr/sbin/sshd ] && id sshd >/dev/null 2>&1 || { skip "ssh" "needs openssh-server"; return 0; }
-made_run=
-[ -d /run/sshd ] || { mkdir /run/sshd && made_run=1; }	# where Debian's sshd shuts its unprivileged part in
 ssh-keygen -q -t ed25519 -N '' -f "$D/host" && ssh-keygen -q -t ed25519 -N '' -f "$D/user" || fail "$T: keys"
 cat >"$D/sshd_config" <<-END
 	Port 22
@@ -27,7 +25,8 @@ END
 mib=40
 head -c $((mib << 20)) /dev/urandom >"$D/data"
 want=$(sha256sum <"$D/data")
-host_bg_iw $S sshd.log /usr/sbin/sshd -D -e -f "$D/sshd_config"
+# Debian's sshd shuts its unprivileged part in there, and the machine's own may be another run's
+host_bg_iw $S sshd.log unshare --mount sh -c 'mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/sshd && exec "$@"' - /usr/sbin/sshd -D -e -f "$D/sshd_config"
 pid=$!
 host_port $S 22 || { fail "$T: sshd starts"; sed 's/^/# /' "$RIG_DIR/sshd.log"; }
 counts_begin $S $C
@@ -56,4 +55,3 @@ ok $? "$T: rsync, the tree is the same" || head -n 5 "$D/diff" | sed 's/^/# /'
 counts_end "$T" 0 inherited $SHORT
 diag "$(plain_reasons $S); $(plain_reasons $C)"
 host_end $pid
-[ -z "$made_run" ] || rmdir /run/sshd
