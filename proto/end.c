@@ -9,6 +9,7 @@
 #include "wire.h"
 
 #define FRAME_KEPT	4096u			/* of the frame buffer: for ACKs and the like, which have to go whatever waits */
+#define FPDU_MORE	64u			/* of an FPDU, beside its payload: length, headers, padding, CRC, Markers */
 #define SQ_KEPT		32u			/* entries of the send queue, for the same */
 #define FRAME_MIN	(IW_SOFT_TX / 8)	/* with less no octets are framed */
 #define LATE_SMALL	4u			/* messages that are left where they came */
@@ -344,6 +345,31 @@ static uint32_t frame_room(const struct iw_end *e)
 	return b->used ? IW_SOFT_TX - b->len : IW_SOFT_TX;
 }
 
+/* FPDUs of all that is posted take no more than n octets. */
+static bool few(const struct iw_qp *qp, uint32_t n)
+{
+	uint32_t sum = 0;
+
+	if (qp->ird_head != qp->ird_tail || qp->term_due || qp->rtr_due || qp->param.mulpdu < n)
+		return false;
+	for (uint32_t i = qp->sq_next, k = qp->sq_head - i; k && sum <= n; k--, i++)
+		sum += (qp->sq[iw_sq_at(i)].len > n ? n : qp->sq[iw_sq_at(i)].len) + FPDU_MORE;
+	return sum <= n;
+}
+
+/* Where the next FPDUs go: small ones beside the state, as long as they have room there. */
+static void place_tx(struct iw_soft *s, struct iw_soft_tx *b)
+{
+	const uint8_t *was = iw_soft_tx_at(s, b);
+
+	if (!b->used)
+		*b = (struct iw_soft_tx){ .pos = s->qp.tx_pos, .buf = few(&s->qp, IW_SOFT_FEW) ? IW_SOFT_IN_FEW : 0 };
+	else if (b->buf == IW_SOFT_IN_FEW && !few(&s->qp, IW_SOFT_FEW - b->len)) {
+		b->buf = 0;
+		memcpy(iw_soft_tx_at(s, b), was, b->len);
+	}
+}
+
 static void frame(struct iw_end *e)
 {
 	struct iw_soft *s = e->s;
@@ -352,9 +378,8 @@ static void frame(struct iw_end *e)
 
 	if (!iw_qp_tx_pending(&s->qp))
 		return;
-	if (!b->used)
-		*b = (struct iw_soft_tx){ .pos = s->qp.tx_pos };
-	n = iw_qp_tx(&s->qp, &qp_ops, e, s->txbuf[b->buf] + b->len, IW_SOFT_TX - b->len, 0);
+	place_tx(s, b);
+	n = iw_qp_tx(&s->qp, &qp_ops, e, iw_soft_tx_at(s, b) + b->len, iw_soft_tx_room(b) - b->len, 0);
 	b->len += (uint32_t)n;
 	b->used = b->used || n;
 }

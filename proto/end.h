@@ -70,14 +70,14 @@ static inline void iw_end_prefetch(const struct iw_end *e)
 static inline void iw_end_prefetch_next(const struct iw_end *e)
 {
 	const struct iw_qp *qp = &e->s->qp;
-	const char *sq = (const char *)&qp->sq[qp->sq_head % IW_QP_SQ];
+	const char *sq = (const char *)&qp->sq[iw_sq_at(qp->sq_head)];
 
 	__builtin_prefetch(&qp->rq_one, 1);
 	for (size_t i = 0; i < sizeof(qp->sq[0]); i += 64)
 		__builtin_prefetch(sq + i, 1);
 	__builtin_prefetch(e->rq, 1);
-	__builtin_prefetch(e->s->txbuf[0], 1);
-	__builtin_prefetch(e->s->txbuf[0] + 64, 1);
+	__builtin_prefetch(e->s->few, 1);
+	__builtin_prefetch(e->s->few + 64, 1);
 }
 
 /*
@@ -121,7 +121,7 @@ static inline const uint8_t *iw_end_out(struct iw_end *e, size_t *len)
 	const struct iw_soft_tx *b = &e->s->tx[0];
 
 	*len = b->used ? b->len - b->off : 0;
-	return *len ? e->s->txbuf[b->buf] + b->off : NULL;
+	return *len ? iw_soft_tx_at(e->s, b) + b->off : NULL;
 }
 
 void iw_end_out_done(struct iw_end *e, size_t n);		/* T took n <= *len of them */

@@ -79,7 +79,7 @@ static void copy_queues(struct iw_qp *to, const struct iw_qp *from)
 	for (uint32_t i = to->ord_tail, n = to->ord_head - to->ord_tail; n && n <= IW_QP_ORD; n--, i++)
 		to->ordq[i % IW_QP_ORD] = from->ordq[i % IW_QP_ORD];
 	for (uint32_t i = to->sq_tail, n = to->sq_head - to->sq_tail; n && n <= IW_QP_SQ; n--, i++)
-		to->sq[i % IW_QP_SQ] = from->sq[i % IW_QP_SQ];
+		to->sq[iw_sq_at(i)] = from->sq[iw_sq_at(i)];
 }
 
 /*
@@ -97,7 +97,7 @@ static void copy_octets(const struct iw_map_priv *to, const struct iw_map_priv *
 	memcpy(to->s->rx + s->rx_off, from->s->rx + s->rx_off, s->rx_len - s->rx_off);
 	for (unsigned int i = 0; i < 2; i++)
 		if (s->tx[i].used)
-			memcpy(to->s->txbuf[s->tx[i].buf], from->s->txbuf[s->tx[i].buf], s->tx[i].len);
+			memcpy(iw_soft_tx_at(to->s, &s->tx[i]), iw_soft_tx_at(from->s, &s->tx[i]), s->tx[i].len);
 	if (qp->rx_mo[IW_QN_SEND])
 		memcpy(to->rq + to_buf, from->rq + from_buf, qp->rx_mo[IW_QN_SEND]);
 	if (p->rd_len)
@@ -107,7 +107,7 @@ static void copy_octets(const struct iw_map_priv *to, const struct iw_map_priv *
 
 static void copy_soft(struct iw_soft *to, const struct iw_soft *from)
 {
-	memcpy(to, from, offsetof(struct iw_soft, qp) + offsetof(struct iw_qp, rq_one));
+	memcpy(&to->qp.version, &from->qp.version, offsetof(struct iw_soft, few) - offsetof(struct iw_soft, qp.version));
 	copy_queues(&to->qp, &from->qp);
 }
 

@@ -6,7 +6,7 @@
  *	struct iw_map; the receive buffer of QN 0, behind the next if it is larger than IW_MAP_RQ; struct iw_remote
  *	and from here on at pages: struct iw_soft, the area Reads go to, receive ring, what is gathered
  *
- * What each small message needs lies on the first page of this and the first one of struct iw_soft, besides its octets.
+ * What each small message needs lies on the first page of this and one of struct iw_soft, its octets as framed and as received too.
  * Where each is follows from the ring stream's parameters. There is no transmit ring: a mapped end frames from its caller's memory, or from the
  * last area, where small sends are gathered before: a ring by stream positions, which who never gathers never touches.
  */
@@ -17,7 +17,7 @@
 #include "soft.h"
 
 #define IW_MAP_MAGIC	0x49574d50u	/* "IWMP" */
-#define IW_MAP_VERSION	4u
+#define IW_MAP_VERSION	5u
 #define IW_MAP_PAGE	4096u
 #define IW_MAP_GATHER	(64u << 10)
 #define IW_MAP_RQ	576u
@@ -48,7 +48,6 @@ struct iw_map {
 };
 #define IW_MAP_REMOTE	(((sizeof(struct iw_map) + 63) & ~(size_t)63) + IW_MAP_RQ)	/* where struct iw_remote is */
 static_assert(offsetof(struct iw_map, late) == 128 && IW_MAP_REMOTE + offsetof(struct iw_remote, rs.ext[1]) <= IW_MAP_PAGE, "iw_map");
-static_assert(offsetof(struct iw_soft, qp.sq[1]) <= IW_MAP_PAGE, "iw_map");
 
 struct iw_map_priv {			/* where the agent has its own */
 	struct iw_remote *f;

@@ -147,7 +147,7 @@ static bool ords_ok(const struct iw_qp *qp)
 		return false;
 	for (uint32_t i = qp->ord_tail; n; n--, i++) {
 		const struct iw_ore *o = &qp->ordq[i % IW_QP_ORD];
-		const struct iw_sqe *e = &qp->sq[o->sq % IW_QP_SQ];
+		const struct iw_sqe *e = &qp->sq[iw_sq_at(o->sq)];
 
 		/* each after the one before */
 		if (o->sq - at >= qp->sq_next - at || o->op != IW_WR_READ || o->rtr || e->wr.op != IW_WR_READ || e->st != IW_SQE_FRAMED ||
@@ -168,7 +168,7 @@ static bool qp_ok(const struct iw_qp *qp, const struct iw_rs_param *p)
 	    qp->term_due > 2 || qp->term.ddp_len > sizeof(qp->term.ddp))
 		return false;
 	for (uint32_t i = 0; i < sq; i++)
-		if (!sqe_ok(&qp->sq[(qp->sq_tail + i) % IW_QP_SQ], p, i < framed))
+		if (!sqe_ok(&qp->sq[iw_sq_at(qp->sq_tail + i)], p, i < framed))
 			return false;
 	return qp->rx_mo[IW_QN_SEND] <= (rq ? p->buf_size : 0) && ords_ok(qp);
 }
@@ -177,7 +177,7 @@ static bool qp_ok(const struct iw_qp *qp, const struct iw_rs_param *p)
 
 static bool tx_buf_ok(const struct iw_soft_tx *b)
 {
-	return b->used ? b->buf < 2 && b->off < b->len && b->len <= IW_SOFT_TX : true;
+	return b->used ? b->buf <= IW_SOFT_IN_FEW && b->off < b->len && b->len <= iw_soft_tx_room(b) : true;
 }
 
 static bool soft_ok(const struct iw_soft *s)

@@ -14,8 +14,8 @@ static_assert((IW_QP_IRD & (IW_QP_IRD - 1)) == 0 && (IW_QP_ORD & (IW_QP_ORD - 1)
 
 void iw_qp_init(struct iw_qp *qp)
 {
-	/* entries of the two queues are written before they are read: they touch the pages that they need */
-	memset(qp, 0, offsetof(struct iw_qp, sq));
+	/* entries of the queues are written before they are read: they touch the pages that they need */
+	memset(&qp->rq_one, 0, sizeof(*qp) - offsetof(struct iw_qp, rq_one));
 	qp->version = IW_QP_VERSION;
 	for (unsigned int i = 0; i < IW_QN_COUNT; i++)
 		qp->tx_msn[i] = qp->rx_msn[i] = 1;

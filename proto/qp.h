@@ -13,7 +13,7 @@
 
 #include "wr.h"
 
-#define IW_QP_VERSION	2
+#define IW_QP_VERSION	3
 #define IW_FPDU_MAX	(2u + 65535u + 3u + 4u)	/* one FPDU without Markers */
 #define IW_FPDU_MAX_MARKERS (IW_FPDU_MAX + 4u * (IW_FPDU_MAX / 508u + 2u))
 

@@ -76,7 +76,7 @@ static inline bool iw_op_is_read(uint8_t op)	/* has a Response */
 
 static inline struct iw_sqe *iw_sqe(struct iw_qp *qp, uint32_t i)
 {
-	return &qp->sq[i & (IW_QP_SQ - 1)];
+	return &qp->sq[iw_sq_at(i)];
 }
 
 static inline struct iw_rqe *iw_rqe(struct iw_qp *qp, uint32_t i)

@@ -56,6 +56,13 @@ struct iw_ire {			/* inbound Read or Atomic to be answered */
 };
 
 struct iw_qp {
+	/* the queues, their first entries last: what a stream of small messages needs lies together, and ends where the structure ends */
+	struct iw_ire irdq[IW_QP_IRD];
+	struct iw_ore ordq[IW_QP_ORD];
+	struct iw_rqe rq[IW_QP_RQ];
+	struct iw_sqe sq[IW_QP_SQ];	/* entry i is sq[iw_sq_at(i)]: backwards */
+	struct iw_rqe rq_one;
+
 	/* public: read by the owner, written by the engine */
 	uint32_t version;
 	uint32_t state;			/* enum iw_qp_state */
@@ -98,13 +105,11 @@ struct iw_qp {
 	uint32_t atomics;		/* outbound Atomics in flight: buffers of QN 3 */
 	uint8_t imm[8];			/* Immediate Data being put together */
 	uint8_t ubuf[2][IW_QP_UBUF];	/* messages of more than one segment on QN 1, QN 3 */
-
-	/* the queues: those last that a stream of small messages never reaches */
-	struct iw_rqe rq_one;
-	struct iw_sqe sq[IW_QP_SQ];
-	struct iw_rqe rq[IW_QP_RQ];
-	struct iw_ore ordq[IW_QP_ORD];
-	struct iw_ire irdq[IW_QP_IRD];
 };
+static inline uint32_t iw_sq_at(uint32_t i)
+{
+	return ~i & (IW_QP_SQ - 1);
+}
+#define IW_QP_HOT	offsetof(struct iw_qp, sq[IW_QP_SQ - 2])	/* from here on it is used all the time */
 
 #endif

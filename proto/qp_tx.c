@@ -206,7 +206,7 @@ static size_t frame_rtr(struct iw_qp *qp, uint8_t *out, size_t cap)
 /* ---- send queue ---- */
 static bool sq_ready(const struct iw_qp *qp)
 {
-	const struct iw_sqe *e = &qp->sq[qp->sq_next & (IW_QP_SQ - 1)];
+	const struct iw_sqe *e = &qp->sq[iw_sq_at(qp->sq_next)];
 	uint32_t inflight = qp->ord_head - qp->ord_tail;
 
 	if (qp->sq_next == qp->sq_head)

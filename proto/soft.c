@@ -16,9 +16,9 @@ void iw_soft_rx_front(struct iw_soft *s)
 }
 
 /* Where the FPDU ends that the next octet to send is in; at an FPDU's start: there. Never past what there is, whatever that holds. */
-static uint32_t fpdu_end(const struct iw_soft *s, const struct iw_soft_tx *b)
+static uint32_t fpdu_end(struct iw_soft *s, const struct iw_soft_tx *b)
 {
-	const uint8_t *data = s->txbuf[b->buf];
+	const uint8_t *data = iw_soft_tx_at(s, b);
 	bool markers = s->qp.param.tx_markers;
 	uint32_t p = 0;
 

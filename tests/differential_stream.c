@@ -210,7 +210,7 @@ static size_t sent(uint32_t n)
 	size_t len = b->used ? b->len - b->off : 0;
 
 	len = len < n ? len : n;
-	put(soft()->txbuf[b->buf] + b->off, len);
+	put(iw_soft_tx_at(soft(), b) + b->off, len);
 	if (s.mapped && len)
 		iw_end_out_done(&s.e, len);
 	if (s.mapped || !len)

@@ -44,6 +44,7 @@ static void soft_free(struct soft *c)
 	rnic_cq_destroy(c->cq);
 	area_put(c->area);
 	endpoint_freed(&c->ep);
+	free(c->up);
 	free(c);
 }
 
@@ -178,8 +179,8 @@ static void soft_unmake(struct endpoint *ep)
 /* closed(), after the last completion: every work request has exactly one, whichever way it ends (LLP-3-03). */
 static void soft_tell(struct soft *c)
 {
-	bool rejected = c->over_err == ECONNREFUSED && c->initiator;
-	struct endpoint_said said = soft_said(&c->rep);
+	bool rejected = c->over_err == ECONNREFUSED && c->initiator && c->up;
+	struct endpoint_said said = rejected ? soft_said(&c->up->rep) : (struct endpoint_said){ 0 };
 
 	c->told = true;
 	rnic_qp_end(c->qp);
@@ -293,12 +294,12 @@ const struct endpoint_ops soft_endpoint = {
 
 const struct iw_mpa_frame *soft_request(const struct endpoint *ep)
 {
-	return &soft_of(ep)->req;
+	return &soft_of(ep)->up->req;
 }
 
 const struct iw_mpa_frame *soft_reply(const struct endpoint *ep)
 {
-	return &soft_of(ep)->rep;
+	return &soft_of(ep)->up->rep;
 }
 
 const struct iw_qp_param *soft_param(const struct endpoint *ep)
@@ -351,6 +352,10 @@ int soft_create_queues(int fd, const struct endpoint_attr *a, const struct soft_
 
 	if (!c)
 		return -ENOMEM;
+	if (!(a->flags & RNIC_GOES_ON) && !(c->up = calloc(1, sizeof(*c->up)))) {
+		free(c);
+		return -ENOMEM;
+	}
 	ret = take_area(c, a);
 	if (ret)
 		goto err;
@@ -366,6 +371,7 @@ int soft_create_queues(int fd, const struct endpoint_attr *a, const struct soft_
 	return 0;
 err:
 	area_put(c->area);
+	free(c->up);
 	free(c);
 	return ret;
 }

@@ -44,7 +44,7 @@ void soft_set_mpa(struct endpoint *ep, const struct soft_mpa *m);
 
 /* ---- what was agreed, and what it stands on: as long as the endpoint may be used, closed() included ---- */
 
-const struct iw_mpa_frame *soft_request(const struct endpoint *ep);	/* sent or received; zero before */
+const struct iw_mpa_frame *soft_request(const struct endpoint *ep);	/* sent or received; zero before. Of one that has not rested */
 const struct iw_mpa_frame *soft_reply(const struct endpoint *ep);
 const struct iw_qp_param *soft_param(const struct endpoint *ep);	/* from established() on */
 const struct iw_term *soft_term(const struct endpoint *ep);	/* sent or received; 2/0/04 of a startup frame that was bad, which is never sent */

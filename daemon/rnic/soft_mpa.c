@@ -36,18 +36,18 @@ static void frame_send(struct soft *c)
 {
 	struct io_uring_sqe *sqe = engine_sqe();
 
-	io_uring_prep_send(sqe, c->fd, c->frame + c->frame_off, c->frame_len - c->frame_off, MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_prep_send(sqe, c->fd, c->up->frame + c->up->frame_off, c->up->frame_len - c->up->frame_off, MSG_NOSIGNAL | MSG_WAITALL);
 	engine_submit(sqe, &c->send_op);
 }
 
 static int frame_put(struct soft *c, const struct iw_mpa_frame *f)
 {
-	int len = iw_mpa_encode(f, c->frame);
+	int len = iw_mpa_encode(f, c->up->frame);
 
 	if (len < 0)
 		return len;
-	c->frame_len = (size_t)len;
-	c->frame_off = 0;
+	c->up->frame_len = (size_t)len;
+	c->up->frame_off = 0;
 	c->send_op.fn = soft_sent;
 	frame_send(c);
 	return 0;
@@ -86,7 +86,7 @@ static struct soft_mpa mpa_of(const struct soft *c)
 /* What both frames together settle. Every FPDU of either direction follows from this. */
 static void param_common(const struct soft *c, struct iw_qp_param *p)
 {
-	const struct iw_mpa_frame *mine = c->initiator ? &c->req : &c->rep, *theirs = c->initiator ? &c->rep : &c->req;
+	const struct iw_mpa_frame *mine = c->initiator ? &c->up->req : &c->up->rep, *theirs = c->initiator ? &c->up->rep : &c->up->req;
 	const struct soft_mpa a = mpa_of(c);
 
 	*p = (struct iw_qp_param){
@@ -130,12 +130,12 @@ static int request_make(struct soft *c, const void *pd, size_t pd_len)
 	if (c->state != SOFT_IDLE || pd_len > IW_MPA_PD_MAX - (a.rev >= 2 ? 4 : 0))
 		return -EINVAL;
 	c->initiator = true;
-	c->req = (struct iw_mpa_frame){
+	c->up->req = (struct iw_mpa_frame){
 		.rev = a.rev, .markers = a.markers, .crc = a.crc, .enhanced = a.rev >= 2, .p2p = a.p2p, .rtr_write = a.p2p,
 		.rtr_read = a.p2p, .ird = a.ird, .ord = a.ord, .pd_len = (uint16_t)pd_len,
 	};
 	if (pd_len)
-		memcpy(c->req.pd, pd, pd_len);
+		memcpy(c->up->req.pd, pd, pd_len);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ int soft_initiate(struct endpoint *ep, const void *pd, size_t pd_len)
 	if (ret)
 		return ret;
 	prepare(c);
-	ret = frame_put(c, &c->req);
+	ret = frame_put(c, &c->up->req);
 	if (ret)
 		return ret;
 	c->state = SOFT_WAIT_REPLY;
@@ -159,7 +159,7 @@ int soft_initiate(struct endpoint *ep, const void *pd, size_t pd_len)
 /* The code of the Terminate when an accepting Reply cannot be lived with, else 0: it is then our first FPDU. */
 static uint8_t reply_settle(struct soft *c, struct iw_qp_param *p)
 {
-	const struct iw_mpa_frame *r = &c->rep;
+	const struct iw_mpa_frame *r = &c->up->rep;
 	uint8_t code = 0;
 
 	if (!r->enhanced)
@@ -173,7 +173,7 @@ static uint8_t reply_settle(struct soft *c, struct iw_qp_param *p)
 		else
 			p->ird = r->ord;
 	}
-	if (!c->req.p2p)
+	if (!c->up->req.p2p)
 		return code;
 	if (!r->p2p)
 		return code ? code : IW_TERM_MPA_RTR;
@@ -191,12 +191,12 @@ static void reply_received(struct soft *c)
 	struct iw_qp_param p;
 	uint8_t code;
 
-	if (c->rep.reject) {
+	if (c->up->rep.reject) {
 		soft_fail(c, ECONNREFUSED);
 		soft_finish(c, false);
 		return;
 	}
-	if (c->rep.rev != c->req.rev || c->rep.enhanced != c->req.enhanced) {
+	if (c->up->rep.rev != c->up->req.rev || c->up->rep.enhanced != c->up->req.enhanced) {
 		mpa_bad(c, "the Reply is of another revision than the Request");
 		return;
 	}
@@ -215,7 +215,7 @@ static void reply_received(struct soft *c)
 	if (code)
 		rnic_qp_terminate(c->qp, IW_TERM_LLP, IW_TERM_LLP_MPA, code);
 	else
-		established(c, &c->rep);
+		established(c, &c->up->rep);
 	soft_kick(c);
 }
 
@@ -252,8 +252,8 @@ static void reply_rtr(const struct iw_mpa_frame *q, struct iw_mpa_frame *r)
 /* RFC 6581: our ORD answers the Initiator's IRD, our IRD its ORD; all ones is answered by all ones. */
 static void reply_make(struct soft *c, struct iw_qp_param *p)
 {
-	const struct iw_mpa_frame *q = &c->req;
-	struct iw_mpa_frame *r = &c->rep;
+	const struct iw_mpa_frame *q = &c->up->req;
+	struct iw_mpa_frame *r = &c->up->rep;
 	const struct soft_mpa a = mpa_of(c);
 
 	*r = (struct iw_mpa_frame){ .reply = 1, .rev = q->rev, .markers = a.markers, .crc = q->crc || a.crc,
@@ -275,12 +275,12 @@ static void reply_make(struct soft *c, struct iw_qp_param *p)
 
 static int reply_send(struct soft *c, const void *pd, size_t pd_len)
 {
-	if (pd_len > IW_MPA_PD_MAX - (c->rep.enhanced ? 4 : 0))
+	if (pd_len > IW_MPA_PD_MAX - (c->up->rep.enhanced ? 4 : 0))
 		return -EINVAL;
-	c->rep.pd_len = (uint16_t)pd_len;
+	c->up->rep.pd_len = (uint16_t)pd_len;
 	if (pd_len)
-		memcpy(c->rep.pd, pd, pd_len);
-	return frame_put(c, &c->rep);
+		memcpy(c->up->rep.pd, pd, pd_len);
+	return frame_put(c, &c->up->rep);
 }
 
 int soft_accept(struct endpoint *ep, const void *pd, size_t pd_len)
@@ -314,7 +314,7 @@ int soft_reject(struct endpoint *ep, const void *pd, size_t pd_len)
 	if (c->state != SOFT_DECIDE)
 		return -ENOTCONN;
 	reply_make(c, &p);
-	c->rep.reject = 1;
+	c->up->rep.reject = 1;
 	ret = reply_send(c, pd, pd_len);
 	if (!ret)
 		c->state = SOFT_REPLY;
@@ -329,21 +329,21 @@ static void request_received(struct soft *c)
 	c->state = SOFT_DECIDE;
 	if (c->detached)
 		return;
-	said = soft_said(&c->req);
+	said = soft_said(&c->up->req);
 	c->ep.ulp->request(c->ep.ctx, &said);
 }
 
 static void reply_sent(struct soft *c)
 {
-	if (c->rep.reject) {
+	if (c->up->rep.reject) {
 		soft_fail(c, ECONNREFUSED);
 		soft_finish(c, false);
 		return;
 	}
 	c->state = SOFT_OPEN;
-	if (!c->req.p2p)
+	if (!c->up->req.p2p)
 		timer_stop(&c->timer);	/* the Initiator may be silent as long as it likes; with RTR it may not */
-	established(c, &c->req);
+	established(c, &c->up->req);
 	if (c->state == SOFT_OPEN && c->s->rx_off < c->s->rx_len)
 		soft_rx_fpdus(c);
 	soft_kick(c);
@@ -353,7 +353,7 @@ static void reply_sent(struct soft *c)
 
 void soft_startup_sent(struct soft *c)
 {
-	if (c->frame_off < c->frame_len)
+	if (c->up->frame_off < c->up->frame_len)
 		frame_send(c);
 	else if (c->state == SOFT_REPLY)
 		reply_sent(c);
@@ -368,7 +368,7 @@ void soft_startup_rx(struct soft *c)
 	int used;
 
 	if (c->state == SOFT_REPLY) {
-		if (c->rep.reject)
+		if (c->up->rep.reject)
 			s->rx_off = s->rx_len;
 		return;		/* FPDUs already: they wait until the Reply is known to be sent */
 	}
@@ -376,7 +376,7 @@ void soft_startup_rx(struct soft *c)
 		mpa_bad(c, "octets before the Reply");
 		return;
 	}
-	used = iw_mpa_decode(reply ? &c->rep : &c->req, s->rx + s->rx_off, s->rx_len - s->rx_off, reply);
+	used = iw_mpa_decode(reply ? &c->up->rep : &c->up->req, s->rx + s->rx_off, s->rx_len - s->rx_off, reply);
 	if (used < 0) {
 		mpa_bad(c, reply ? "what came is no Reply" : "what came is no Request");
 		return;
@@ -405,7 +405,7 @@ int soft_request_out(struct endpoint *ep, const void *pd, size_t pd_len, uint8_t
 	int ret = request_make(c, pd, pd_len);
 
 	if (!ret)
-		ret = iw_mpa_encode(&c->req, out);
+		ret = iw_mpa_encode(&c->up->req, out);
 	if (ret < 0)
 		return ret;
 	c->midway = true;

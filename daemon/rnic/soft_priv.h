@@ -19,6 +19,12 @@ enum soft_state {
 	SOFT_DEAD,		/* only waiting for requests in flight to end */
 };
 
+struct soft_startup {
+	struct iw_mpa_frame req, rep;	/* as sent or received */
+	uint8_t frame[IW_MPA_FRAME_MAX];
+	size_t frame_len, frame_off;
+};
+
 struct soft {
 	struct endpoint ep;
 	struct iw_soft *s;		/* in area */
@@ -52,9 +58,7 @@ struct soft {
 
 	bool has_mpa;
 	struct soft_mpa mpa;
-	struct iw_mpa_frame req, rep;	/* as sent or received */
-	uint8_t frame[IW_MPA_FRAME_MAX];
-	size_t frame_len, frame_off;
+	struct soft_startup *up;	/* NULL: started long ago */
 };
 
 static inline struct soft *soft_of(const struct endpoint *ep)

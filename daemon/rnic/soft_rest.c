@@ -3,6 +3,7 @@
 #include "soft_rest.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -23,6 +24,10 @@ int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
 		return -EAGAIN;
 	c->rests = c->shared = true;
 	c->still = still;
+	if (c->up && c->up->frame_off == c->up->frame_len) {
+		free(c->up);
+		c->up = NULL;
+	}
 	engine_cancel(&c->recv_op);	/* what comes all the same is delivered */
 	soft_queue(c);
 	return 0;

@@ -51,7 +51,7 @@ void soft_tx_send(struct soft *c)
 		return;
 	c->send_op.fn = soft_sent;
 	sqe = engine_sqe();
-	io_uring_prep_send(sqe, c->fd, c->s->txbuf[b->buf] + b->off, b->len - b->off, MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_prep_send(sqe, c->fd, iw_soft_tx_at(c->s, b) + b->off, b->len - b->off, MSG_NOSIGNAL | MSG_WAITALL);
 	engine_submit(sqe, &c->send_op);
 }
 
@@ -149,8 +149,8 @@ void soft_sent(struct op *op, int res, bool more)
 			soft_lost(c, res);
 		return;
 	}
-	if (c->frame_off < c->frame_len) {
-		c->frame_off += res > 0 ? (size_t)res : 0;
+	if (c->up && c->up->frame_off < c->up->frame_len) {
+		c->up->frame_off += res > 0 ? (size_t)res : 0;
 		soft_startup_sent(c);
 		return;
 	}

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include "life.h"
 #include "stream_priv.h"
 
+#define CONTROL	CMSG_SPACE(IW_SCM_MAX * sizeof(int))
 #define CARRIER_BUF	(256 << 10)	/* SO_SNDBUF of both ends; the kernel clamps it to wmem_max */
 
 /* ---- making one ---- */
@@ -83,15 +85,28 @@ void carrier_drop(struct stream *st)
  * TCP carries no descriptors, but an application can send some to a unix socket. Without room for them the kernel would close them
  * in this thread, with whatever their close waits for.
  */
+bool carrier_room(struct stream *st)
+{
+	if (!st->d_control)
+		st->d_control = malloc(CONTROL);
+	return st->d_control;
+}
+
+void carrier_lean(struct stream *st)
+{
+	if (st->d_rx.busy)
+		return;
+	free(st->d_control);
+	st->d_control = NULL;
+}
+
 void carrier_recv(struct stream *st, const struct iovec *v, unsigned int n, op_fn fn)
 {
 	struct io_uring_sqe *sqe = engine_sqe();
 
 	st->d_iov[0] = v[0];
 	st->d_iov[1] = v[n - 1];
-	st->d_msg = (struct msghdr){
-		.msg_iov = st->d_iov, .msg_iovlen = n, .msg_control = st->d_control, .msg_controllen = sizeof(st->d_control),
-	};
+	st->d_msg = (struct msghdr){ .msg_iov = st->d_iov, .msg_iovlen = n, .msg_control = st->d_control, .msg_controllen = CONTROL };
 	st->d_rx.fn = fn;
 	io_uring_prep_recvmsg(sqe, st->d, &st->d_msg, MSG_CMSG_CLOEXEC);
 	engine_submit(sqe, &st->d_rx);
@@ -108,7 +123,7 @@ ssize_t carrier_take(struct stream *st, void *buf, size_t len)
 {
 	union {
 		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+		uint8_t room[CONTROL];
 	} control;
 	struct iovec v = { .iov_base = buf, .iov_len = len };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };

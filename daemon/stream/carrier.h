@@ -21,6 +21,9 @@ void carrier_reset(struct stream *st, int err);	/* the page says RESET; then the
 /* The page says RESET, and writers hear it; what the peer sent before is still to be delivered, as TCP delivers what it has received. */
 void carrier_lost(struct stream *st, int err);
 void carrier_drop(struct stream *st);		/* close d */
+/* What carrier_recv() needs besides. false: no memory. carrier_lean(): not needed until carrier_room() again. */
+bool carrier_room(struct stream *st);
+void carrier_lean(struct stream *st);
 void carrier_recv(struct stream *st, const struct iovec *v, unsigned int n, op_fn fn);	/* into 1 or 2 pieces, by d_rx */
 void carrier_received(struct stream *st, int res);	/* first thing in fn: descriptors that came along are closed */
 /* The same at once and without waiting: the number of octets, 0, or less than 0 when there are none. */

@@ -181,6 +181,7 @@ static void stream_free(struct stream *st)
 	close_fd(&st->segment);
 	prm_mem_destroy(st->page);
 	quotas_back(st);
+	free(st->d_control);
 	free(st);
 }
 
@@ -301,7 +302,7 @@ int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o
 		goto err;
 	fill_end(&st->end[0], t, o);
 	st->end[0].counted = true;
-	ret = stream_reserve(st);
+	ret = carrier_room(st) ? stream_reserve(st) : -ENOMEM;
 	if (ret)
 		goto err;
 	st->id = table_id();
@@ -351,7 +352,7 @@ struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct
 	st->id = id;
 	fill_end(&st->end[0], t, o);
 	st->end[0].counted = !stream_count_user(o->uid, 1);
-	if (!st->end[0].counted || stream_reserve(st) || prm_mem_adopt(rnic_pd_user(st->pd), size, segment, &p)) {
+	if (!st->end[0].counted || !carrier_room(st) || stream_reserve(st) || prm_mem_adopt(rnic_pd_user(st->pd), size, segment, &p)) {
 		stream_free(st);
 		return NULL;
 	}

@@ -467,7 +467,12 @@ static void take(struct stream *st, bool dead, unsigned int *pause, unsigned int
 
 	/* before an octet moves: the map is not the state any more, and while it is imported there is none */
 	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);
-	ret = import(st, dead);
+	ret = carrier_room(st) ? import(st, dead) : -ENOMEM;
+	if (ret == -ENOMEM) {
+		stream_log(st, LOG_WARNING, "no memory to go on with it: reset");
+		remote_cut(st, ECONNRESET);
+		return;
+	}
 	if (ret) {
 		stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
 		remote_cut(st, ECONNRESET);
@@ -624,12 +629,13 @@ static void lean(struct timer *t)
 	struct iw_rs *rs = &of.f->rs;
 	struct iw_qp *qp = &of.s->qp;
 	uint8_t *rq = rs->ext_head == rs->ext_tail ? (uint8_t *)rs->ext : of.rq;
-	uint8_t *from = qp->sq_head == qp->sq_tail ? (uint8_t *)qp->sq : of.s->rx;
+	uint8_t *sq = qp->sq_head == qp->sq_tail ? (uint8_t *)of.s + IW_SOFT_HOT : (uint8_t *)qp->sq;
 
-	area_trim(a, rq, (size_t)((uint8_t *)of.s - rq));
-	area_trim(a, from, (size_t)((uint8_t *)(of.s + 1) - from));
+	area_trim(a, rq, (size_t)(sq - rq));
+	area_trim(a, of.s->rx, (size_t)((uint8_t *)(of.s + 1) - of.s->rx));
 	area_trim(a, of.rd, p->rd_len);
 	madvise(remote_tx_ring(st), (size_t)p->tx_len + p->rx_len, MADV_REMOVE);
+	carrier_lean(st);
 }
 
 int stream_mapped(struct stream *st)

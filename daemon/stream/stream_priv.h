@@ -49,11 +49,11 @@ struct stream {
 	struct iw_page *page;
 
 	struct op d_rx, d_tx, d_poll;	/* requests on d */
-	struct msghdr d_msg;		/* of d_rx, with room for all the descriptors a message can have */
+	struct msghdr d_msg;		/* of d_rx, and while there is one, room for all the descriptors a message can have */
 	struct iovec d_iov[2];
 	struct msghdr d_out;		/* of d_tx, of a remote stream */
 	struct iovec d_out_iov[2];
-	_Alignas(struct cmsghdr) uint8_t d_control[CMSG_SPACE(IW_SCM_MAX * sizeof(int))];
+	void *d_control;
 	struct op t_rx, t_tx;		/* requests on the TCP socket (relay) */
 	struct op owner_op;		/* the death of who has the map */
 	struct op raw_op;		/* octets in the carrier meanwhile */

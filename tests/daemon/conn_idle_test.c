@@ -23,11 +23,11 @@ static void bulk(uint32_t seed)
 
 static size_t resident(const struct soft *c)
 {
-	unsigned char in[(IW_SOFT_RX + 4095) / 4096];
+	unsigned char in[IW_SOFT_RX / 4096 + 2];
 	size_t n = 0;
 
-	assert_int_equal(mincore((void *)c->s->rx, IW_SOFT_RX, in), 0);
-	for (size_t i = 0; i < sizeof(in); i++)
+	assert_int_equal(mincore((uint8_t *)c->s + IW_SOFT_HOT, offsetof(struct iw_soft, txbuf) - IW_SOFT_HOT, in), 0);
+	for (size_t i = 0; i < (offsetof(struct iw_soft, txbuf) - IW_SOFT_HOT) / 4096; i++)
 		n += in[i] & 1;
 	return n * 4096;
 }

@@ -1167,8 +1167,8 @@ static void a_map_with_some_wrong(void **state)
 		tell(0, "sent");
 		run_rounds(2);
 		mapped_step(&lib[0]);
-		p = n & 1 ? (uint8_t *)&lib[0].end.f->rs : (uint8_t *)lib[0].end.s;
-		len = n & 1 ? sizeof(struct iw_rs) : offsetof(struct iw_soft, qp.sq);
+		p = n & 1 ? (uint8_t *)&lib[0].end.f->rs : (uint8_t *)&lib[0].end.s->qp.version;
+		len = n & 1 ? sizeof(struct iw_rs) : offsetof(struct iw_soft, few) - offsetof(struct iw_soft, qp.version);
 		for (int k = 0; k < 1 + n % 7; k++)
 			p[(unsigned int)rand_r(&seed) % len] ^= (uint8_t)(1u << rand_r(&seed) % 8);
 		unmap(0);
@@ -1210,7 +1210,7 @@ static _Noreturn void owner_is_hostile(unsigned int seed)
 {
 	struct iw_soft *soft = lib[0].end.s;
 	const struct { void *at; size_t len; } part[] = {
-		{ lib[0].map, sizeof(struct iw_map) }, { lib[0].end.f, sizeof(struct iw_remote) }, { soft, offsetof(struct iw_soft, qp.rq) },
+		{ lib[0].map, sizeof(struct iw_map) }, { lib[0].end.f, sizeof(struct iw_remote) }, { (uint8_t *)soft + IW_SOFT_HOT, IW_SOFT_PAGE },
 		{ &soft->qp, sizeof(soft->qp) }, { soft->rx, 65536 }, { soft->txbuf[0], 65536 },
 	};
 	unsigned int nap = 1u << rand_r(&seed) % 15;

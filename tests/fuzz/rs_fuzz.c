@@ -471,8 +471,8 @@ static bool scribble(struct input *in)
 	struct iw_soft *s = z.shared.s;
 	struct iw_qp *qp = &s->qp;
 	const struct { void *p; size_t len; } at[] = {
-		{ z.map, IW_MAP_PAGE }, { z.shared.f, sizeof(*z.shared.f) }, { s, offsetof(struct iw_soft, qp.sq) },
-		{ &qp->rq_one, sizeof(qp->rq_one) }, { &qp->sq[qp->sq_tail % IW_QP_SQ], sizeof(qp->sq[0]) },
+		{ z.map, IW_MAP_PAGE }, { z.shared.f, sizeof(*z.shared.f) }, { (uint8_t *)s + IW_SOFT_HOT, offsetof(struct iw_soft, few) - IW_SOFT_HOT },
+		{ &qp->rq_one, sizeof(qp->rq_one) }, { &qp->sq[iw_sq_at(qp->sq_tail)], sizeof(qp->sq[0]) },
 	};
 
 	z.spoiled = true;
@@ -609,7 +609,7 @@ static void setup(struct input *in)
 	for (int i = 0; i < 4; i++)
 		z.msn[i] = 1;
 	*z.own.f = (struct iw_remote){ .magic = IW_REMOTE_MAGIC, .version = IW_REMOTE_VERSION, .running = 1, .p = p };
-	memset(z.own.s, 0, offsetof(struct iw_soft, qp));
+	memset(&z.own.s->magic, 0, offsetof(struct iw_soft, few) - offsetof(struct iw_soft, magic));
 	z.own.s->magic = IW_SOFT_MAGIC;
 	z.own.s->version = IW_SOFT_VERSION;
 	z.own.s->size = sizeof(*z.own.s);

@@ -236,7 +236,7 @@ static inline bool do_take(struct side *s, size_t n)
 	struct iw_soft *soft = side_soft(s);
 	struct iw_soft_tx *b = soft->tx;
 	size_t len = b->used ? b->len - b->off : 0;
-	const uint8_t *p = s->mapped ? iw_end_out(&s->e, &len) : soft->txbuf[b->buf] + b->off;
+	const uint8_t *p = s->mapped ? iw_end_out(&s->e, &len) : iw_soft_tx_at(soft, b) + b->off;
 
 	if (n > len)
 		n = len;

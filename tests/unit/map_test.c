@@ -13,6 +13,7 @@ static uint64_t first_seed, runs;
 static void forget(const struct iw_map_priv *at, const struct iw_rs_param *p, uint64_t rq_len)
 {
 	memset(at->s->rx, 0xdd, sizeof(at->s->rx));
+	memset(at->s->few, 0xdd, sizeof(at->s->few));
 	memset(at->s->txbuf, 0xdd, sizeof(at->s->txbuf));
 	memset(at->rq, 0xdd, rq_len);
 	memset(at->rd, 0xdd, p->rd_len);
@@ -204,13 +205,13 @@ static uint32_t *some_word(struct side *s)
 	case 0:
 		return word(m, s->e.f, sizeof(*s->e.f));
 	case 1:
-		return word(m, soft, offsetof(struct iw_soft, qp.rq_one));
+		return word(m, &qp->version, offsetof(struct iw_soft, few) - offsetof(struct iw_soft, qp.version));
 	case 2:
 		return word(m, &qp->rq_one, sizeof(qp->rq_one));
 	case 3:
-		return word(m, &qp->sq[(qp->sq_tail + below(m, qp->sq_head - qp->sq_tail + 1)) % IW_QP_SQ], sizeof(qp->sq[0]));
+		return word(m, &qp->sq[iw_sq_at(qp->sq_tail + below(m, qp->sq_head - qp->sq_tail + 1))], sizeof(qp->sq[0]));
 	default:
-		return below(m, 2) ? word(m, soft->rx, soft->rx_len + 4) : word(m, soft->txbuf[0], soft->tx[0].len + 4);
+		return below(m, 2) ? word(m, soft->rx, soft->rx_len + 4) : word(m, iw_soft_tx_at(soft, &soft->tx[0]), soft->tx[0].len + 4);
 	}
 }
 
@@ -235,7 +236,7 @@ static void test_anything(void **state)
 /* Every word of the state that holds no queue's entries, with several values each. */
 static void test_every_word(void **state)
 {
-	static const size_t soft_words = offsetof(struct iw_soft, qp.sq) / 4, f_words = sizeof(struct iw_remote) / 4;
+	static const size_t soft_words = (offsetof(struct iw_soft, few) - offsetof(struct iw_soft, qp.version)) / 4, f_words = sizeof(struct iw_remote) / 4;
 	struct side *s;
 	struct pair *m = under_way(first_seed, &s);
 	const struct pair was = *m;
@@ -253,7 +254,7 @@ static void test_every_word(void **state)
 	memcpy(ps, side_soft(peer), sizeof(*ps));
 	for (size_t i = 0; i < 2 * (f_words + soft_words); i++) {
 		size_t k = i / 2;
-		uint32_t *w = k < f_words ? (uint32_t *)s->e.f + k : (uint32_t *)s->e.s + (k - f_words), old = *w;
+		uint32_t *w = k < f_words ? (uint32_t *)s->e.f + k : &s->e.s->qp.version + (k - f_words), old = *w;
 		uint64_t rng = m->rng;
 
 		*w = value(m, old);
