@@ -54,7 +54,8 @@ struct iw_stream {
 	uint32_t map_run;		/* under its lock: small sends in a row, and when they began, or something was gathered last */
 	int64_t map_run_ns;
 	_Atomic bool burst;		/* they are a burst: paths/burst.c */
-	uint8_t burst_tries;		/* ended by the daemon */
+	uint8_t burst_tries;		/* ended by the daemon, soon after they began */
+	uint64_t burst_pos;		/* of the stream, where it began */
 	uintptr_t burst_page;		/* the program's, which can be read */
 	bool map_gathers, map_pushed, map_nodelay;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program; what T has */
 	uint32_t map_tick;		/* under its lock: when somebody looked last at what came (paths/mapped.c) */

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Closing descriptors whose close may wait: closing.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include "closing.h"
+#include "fdinfo.h"
 #include "list.h"
 #include "engine.h"
 #include "log.h"
@@ -92,20 +91,7 @@ static int int_of(int fd, int name)
 /* Descriptors in a unix socket that nobody has received: closed with it, whatever they are. */
 static bool holds_none(int fd)
 {
-	char path[40], text[512], *p;
-	ssize_t n = -1;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	if (n < 0)
-		return false;
-	text[n] = 0;
-	p = strstr(text, "scm_fds:");
-	return p && !atoi(p + 8);
+	return !fdinfo_number(fd, "scm_fds:");
 }
 
 /* Is this a socket whose close waits for nothing but SO_LINGER? Others take their time, such as those that wait for all processors. */

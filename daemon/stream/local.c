@@ -9,14 +9,13 @@
 #include "local.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "daemon/base/fdinfo.h"
 #include "carrier.h"
 #include "life.h"
 #include "stream_priv.h"
@@ -53,9 +52,9 @@ void local_forget(struct stream *st)
 }
 
 /* Whether the set has it under that number, which is the one it was added by. */
-static bool lists(const char *fdinfo, int fd)
+static bool lists(const char *text, int fd)
 {
-	for (const char *p = fdinfo; (p = strstr(p, "tfd:")); )
+	for (const char *p = text; (p = strstr(p, "tfd:")); )
 		if (strtol(p += 4, NULL, 10) == fd)
 			return true;
 	return false;
@@ -64,20 +63,11 @@ static bool lists(const char *fdinfo, int fd)
 /* Which ends are still open. Without /proc a hang-up counts as both closed. */
 static void ends_open(const struct stream *st, bool hup, bool is_open[2])
 {
-	char path[40], text[1024];
-	ssize_t len;
-	int fd;
+	char text[1024];
 
 	is_open[0] = is_open[1] = !hup;
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", st->watch);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (!fdinfo(st->watch, text, sizeof(text)))
 		return;
-	len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (len < 0)
-		return;
-	text[len] = 0;
 	for (unsigned int e = 0; e < 2; e++)
 		is_open[e] = lists(text, st->watched[e]);
 }

@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/map.h"
 #include "daemon/base/conf.h"
+#include "daemon/base/fdinfo.h"
 #include "daemon/base/log.h"
 #include "daemon/rnic/area.h"
 #include "daemon/rnic/provider.h"
@@ -33,9 +35,11 @@
 #define LEAN_MS		1000u	/* then the memory that it needs no more is given back */
 #define LOOK_NS		500000u	/* between two looks at a burst, of which the second finds it over if nothing came. Shorter, and it is the scheduler's pauses */
 #define LOOKS		20u	/* at nothing new: the bell is silent again */
+#define LOOKS_LOST	10u	/* at nothing new while its owner has not run: something else has its processor, mostly */
 #define BURST_MIN_MS	10u	/* as PAUSE_MIN_MS, after a burst's end */
 #define PAUSE_MIN_MS	1000u	/* before it may be asked for again */
 #define PAUSE_MAX_MS	64000u
+#define PAUSE_WORTH	16u	/* mapped for so many pauses: the next one is short again */
 
 enum map_stage {
 	MAP_KEEPS,	/* an attempt failed: see KEEP_MS */
@@ -52,9 +56,12 @@ struct stream_map {
 	struct timer tick, lean;
 	struct area *area;		/* the map, from OFFERED on */
 	int owner;			/* pidfd of who asked for it, from OFFERED on the owner; -1: none */
+	uint64_t since;			/* ms, when it was taken */
 	uint64_t tx_pos, rx_pos;	/* of the ring stream then */
 	uint64_t word;			/* of the map, as the last look at a burst found it */
 	unsigned int same;		/* looks that found the same */
+	clockid_t clock;		/* processor time of the owner; 0: not asked for yet */
+	uint64_t ran;			/* what it said at the last look */
 	uint64_t seen, seen_ms;		/* octets, when somebody looked last; when they had changed */
 	void (*done)(void *arg, int ret, const struct stream_mapping *m);
 	void *arg;
@@ -100,10 +107,12 @@ static unsigned int chance_ms(void)
 	return 1 + (x >> 30);
 }
 
-/* Each time later. */
+/* Each time later, if it was soon over. */
 static void want_after(struct stream *st, unsigned int *pause, unsigned int min)
 {
 	want_not(st);
+	if (map_taken(st) && engine_now_ms() - st->map->since >= (uint64_t)*pause * PAUSE_WORTH)
+		*pause = 0;
 	*pause = *pause ? *pause * 2 : min;
 	if (*pause > PAUSE_MAX_MS)
 		*pause = PAUSE_MAX_MS;
@@ -569,6 +578,27 @@ static void look_later(struct stream *st)
 	engine_submit(sqe, &st->bell_op);
 }
 
+/*
+ * Its owner did not use a processor since the last look. So it sleeps, by a call that the library does not see, or it waits for its turn: then
+ * there is more to come, and relaying it meanwhile would only cost the others their turns.
+ */
+static bool owner_waits(struct stream_map *m)
+{
+	uint64_t was = m->ran;
+	struct timespec t;
+
+	if (!m->clock) {
+		pid_t pid = (pid_t)fdinfo_number(m->owner, "Pid:");
+
+		if (pid <= 0 || clock_getcpuclockid(pid, &m->clock))
+			m->clock = CLOCK_MONOTONIC;	/* as if it ran */
+	}
+	if (clock_gettime(m->clock, &t))
+		return false;
+	m->ran = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return m->ran - was < LOOK_NS / 4;
+}
+
 /* Who gathers next has to tell, or is seen here. */
 static bool burst_over(struct iw_map *map)
 {
@@ -584,6 +614,7 @@ static void look(struct op *op, int res, bool more)
 {
 	struct stream *st = container_of(op, struct stream, bell_op);
 	struct stream_map *m = st->map;
+	bool waits;
 	uint64_t w;
 
 	if (st->state == STREAM_DEAD) {
@@ -593,9 +624,10 @@ static void look(struct op *op, int res, bool more)
 	if (!map_taken(st) || st->app_closed)
 		return;
 	w = atomic_load(&map_of(st)->owner);
+	waits = owner_waits(m);
 	if (w != m->word)
 		m->same = 0;
-	else if ((w & IW_MAP_OWNER) != IW_MAP_BURST)
+	else if ((w & IW_MAP_OWNER) != IW_MAP_BURST || (waits && m->same < LOOKS_LOST))
 		m->same++;
 	else if (atomic_compare_exchange_strong(&map_of(st)->owner, &w, w & ~(uint64_t)IW_MAP_OWNER)) {
 		take(st, false, &st->remote->burst_pause, BURST_MIN_MS);
@@ -643,6 +675,7 @@ int stream_mapped(struct stream *st)
 	if (!map_offered(st))
 		return -EINVAL;
 	st->map->stage = MAP_TAKEN;
+	st->map->since = engine_now_ms();
 	want_not(st);
 	timer_start(&st->map->lean, LEAN_MS, lean);
 	carrier_poll(st, closed);
@@ -686,6 +719,7 @@ int map_revive(struct stream *st, int fd, uint64_t len, int owner)
 	m->tx_pos = st->remote->f->rs.tx_pos;
 	m->rx_pos = st->remote->f->rs.rx_pos;
 	m->stage = MAP_TAKEN;
+	m->since = engine_now_ms();
 	st->map = m;
 	return 0;
 }

@@ -18,6 +18,7 @@
 #define RUN_AT_ONCE 64u		/* with TCP_NODELAY */
 #define RUN_NS	20000
 #define TRIES	8u
+#define WORTH	(1u << 20)	/* octets of a burst that was none by mistake */
 #define FLUSH	(32u << 10)	/* sent whenever the stream has come so much further */
 #define PAGE	4096u
 #define PLACES	64
@@ -34,11 +35,13 @@ void iw_burst_end(struct iw_stream *s)
 	atomic_store_explicit(&s->burst, false, memory_order_relaxed);
 }
 
-/* The next one has to be longer. */
+/* The next one has to be longer, if this one was soon over. */
 void iw_burst_lost(struct iw_stream *s)
 {
 	iw_burst_end(s);
-	if (s->burst_tries < TRIES)
+	if (s->view.f->rs.tx_pos - s->burst_pos >= WORTH)
+		s->burst_tries = 0;
+	else if (s->burst_tries < TRIES)
 		s->burst_tries++;
 }
 
@@ -61,6 +64,7 @@ void iw_burst_count(struct iw_stream *s)
 	s->map_run = 0;
 	s->map_run_ns = iw_mono_ns();
 	s->burst_page = 0;
+	s->burst_pos = s->view.f->rs.tx_pos;
 }
 
 /* One page is asked for once in a row of sends from it. */
