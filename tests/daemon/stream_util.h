@@ -342,6 +342,7 @@ static inline void start(struct job *j, void *(*fn)(void *))
 {
 	if (!j->max)
 		j->max = 65536;
+	j->done = false;
 	assert_int_equal(pthread_create(&j->thread, NULL, fn, j), 0);
 }
 
