@@ -339,9 +339,11 @@ static int start(void)
 		match_start();
 		ret = session_start();
 	}
+	if (!ret)
+		ret = ctl_listen();
 	if (!ret) {
 		streams_revive();
-		ret = ctl_start();
+		ctl_start();
 	}
 	if (!ret)
 		ret = bus_start();

@@ -195,8 +195,11 @@ static bool trusted(int fd, const char *dir)
 	return IW_SYS(newfstatat, AT_FDCWD, dir, &st, 0) >= 0 && st.st_uid == c.uid && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-static int dial_one(const char *dir)
+/* A full queue, of a daemon that is busy: with `waits` there is room in it as soon as an answer could be there, or never. */
+static int dial_one(const char *dir, bool waits)
 {
+	uint32_t ms = atomic_load(&answer_ms);
+	struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	size_t n = strlen(dir);
 	long fd, r;
@@ -209,6 +212,8 @@ static int dial_one(const char *dir)
 	if (fd < 0)
 		return (int)fd;
 	r = IW_SYS(connect, fd, &un, sizeof(un));
+	if (r == -EAGAIN && waits && IW_SYS(setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) >= 0 && IW_SYS(fcntl, fd, F_SETFL, 0) >= 0)
+		r = IW_SYS(connect, fd, &un, sizeof(un));
 	if (r >= 0 && !trusted((int)fd, dir))
 		r = -EPERM;
 	if (r < 0) {
@@ -249,7 +254,7 @@ static int open_held(void)
 	if (iw_now_ms() < atomic_load(&next_try))
 		return -ENOTCONN;
 	for (int i = 0; iw_rundir(i) && fd < 0; i++)
-		fd = dial_one(iw_rundir(i));
+		fd = dial_one(iw_rundir(i), false);
 	if (fd >= 0)
 		fd = install(fd);
 	if (fd < 0) {
@@ -446,6 +451,22 @@ bool iw_daemon_tell(void *msg, int fd_in, int flags)
 	if (r < 0 && ours(fd))
 		IW_SYS(shutdown, fd, SHUT_RDWR);
 	return r >= 0;
+}
+
+void iw_daemon_hint(void *msg)
+{
+	struct iw_ctl_hdr *h = msg;
+	int fd = -ENOENT;
+
+	h->seq = 0;
+	if (!atomic_load(&iw_on) || iw_in_vfork())
+		return;
+	for (int i = 0; iw_rundir(i) && fd < 0; i++)
+		fd = dial_one(iw_rundir(i), true);
+	if (fd < 0)
+		return;
+	iw_daemon_io_send(fd, msg, -1);
+	IW_SYS(close, fd);
 }
 
 /* Everything told before has been done when this returns, unless the daemon is gone. */

@@ -32,6 +32,8 @@ enum {
 	IW_DAEMON_MUST = 1,	/* worth a bounded wait when the daemon's queue is full */
 };
 bool iw_daemon_tell(void *msg, int fd_in, int flags);	/* false: it was dropped */
+/* On a connection of its own, whatever became of the process's: who listens reads it some time. Nobody listens: nothing. Not retried later. */
+void iw_daemon_hint(void *msg);
 bool iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd);
 /* Everything told before has been done when this returns, unless the daemon is gone. */
 void iw_daemon_sync(void);

@@ -619,7 +619,8 @@ static void unmap(int fd, struct iw_stream *s)
 	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
 	m.id = s->stream_id;
 	m.fd = fd;
-	iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, 0);	/* whoever it is by now */
+	if (iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, 0))	/* whoever it is by now */
+		iw_daemon_hint(&m);
 }
 
 /* Of an orphan nothing is left to do but a FIN of TCP's, after the stream's. */

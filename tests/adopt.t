@@ -56,6 +56,22 @@ until_true 20 become_mapped
 ok $? "and are mapped again" || diag "$(host_ctl 2 streams | head -n 5)"
 
 rm "$RIG_DIR/ready.deaf"
+
+# a new one is too slow to answer anybody: it hears all the same what was given back to it meanwhile
+kill -9 "$pid"
+started
+kill -STOP "$pid"
+tell crowd "fork 10" &
+told=$!
+queued() { [ "$(host_exec 2 ss -Hxl src "$(host_dir 2)/ctl.sock" | awk '{ print $3 }')" -ge 10 ]; }
+until_true 20 queued
+ok $? "the next one does not answer, and is told ten times" || diag "$(host_exec 2 ss -xl src "$(host_dir 2)/ctl.sock")"
+kill -CONT "$pid"
+wait $told
+ok $? "with a child, which uses ten of them, they go on"
+until_true 30 become_mapped
+ok $? "and are mapped again" || diag "$(host_ctl 2 streams | head -n 5)"
+
 tell crowd "pour"
 kill "$pid"
 started

@@ -21,8 +21,12 @@ struct client {
 
 /* What is asked of it by other daemons, from now on. */
 void match_start(void);
-/* Start: control socket RUNDIR/ctl.sock (or the one systemd passed). 0 or -errno (logged). */
-int ctl_start(void);
+/*
+ * Control socket RUNDIR/ctl.sock (or the one systemd passed): 0 or -errno (logged); then whoever came is served. Between the two the maps of a daemon
+ * before us are looked at (streams_revive()): who gives one back later finds somebody who listens, and who found nobody had given it back before.
+ */
+int ctl_listen(void);
+void ctl_start(void);
 void ctl_stop(void);
 
 /* ---- for iwctl ---- */

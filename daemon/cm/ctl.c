@@ -314,7 +314,7 @@ static int client_message(struct conn_client *cc, size_t len, int *fds, unsigned
 			 len >= sizeof(*h) ? h->type : 0);
 		return -EPROTO;
 	}
-	if ((h->type == IW_CTL_HELLO) == cc->hello) {
+	if ((h->type == IW_CTL_HELLO) == cc->hello && h->type != IW_CTL_UNMAP) {	/* a hint, which needs no hand-shake */
 		client_log(&cc->c, "pid %d sent %s out of order; closed", (int)cc->c.pid, iw_ctl_name(h->type));
 		return -EPROTO;
 	}
@@ -401,6 +401,7 @@ static void client_new(int fd)
 
 	if (!cc || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !user_may(&cred)) {
 		free(cc);
+		streams_unmap(cred.uid);	/* it may be what it came for */
 		close_passed(fd, cred.uid);	/* messages with descriptors may be in it already */
 		return;
 	}
@@ -423,6 +424,7 @@ static void client_new(int fd)
 
 /* ---- the socket ---- */
 
+static int listening = -1;	/* from ctl_listen() to ctl_start() */
 static struct acceptor acceptor = { .what = "a client", .fn = client_new, .fd = -1 };
 static char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];	/* of the socket that is ours to remove */
 
@@ -447,19 +449,22 @@ static int ctl_bind(void)
 	return fd;
 }
 
-int ctl_start(void)
+int ctl_listen(void)
 {
 	int fd = acceptor_passed("ctl", AF_UNIX, SOCK_SEQPACKET);
 
 	if (fd < 0)
 		fd = ctl_bind();
-	if (fd < 0) {
+	if (fd < 0)
 		log_err("%s/%s: %s", conf.rundir, IW_CTL_SOCK, strerror(-fd));
-		return fd;
-	}
+	listening = fd;
+	return fd < 0 ? fd : 0;
+}
+
+void ctl_start(void)
+{
 	switch_start();
-	acceptor_start(&acceptor, fd);
-	return 0;
+	acceptor_start(&acceptor, listening);
 }
 
 void ctl_stop(void)

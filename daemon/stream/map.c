@@ -29,6 +29,7 @@
 #include "remote.h"
 #include "remote_mem.h"
 #include "stream_priv.h"
+#include "table.h"
 
 #define WAIT_MS		5u	/* for what is in hand */
 #define KEEP_MS		5u	/* nothing is given so long for the next attempt, while the application reads what is in the carrier */
@@ -700,6 +701,15 @@ int stream_unmap(struct stream *st)
 		return -EBUSY;
 	take_over(st, false);
 	return 0;
+}
+
+void streams_unmap(uint32_t uid)
+{
+	for (struct stream *st = table_next(NULL), *next; st; st = next) {
+		next = table_next(st);
+		if (st->end[0].uid == uid)
+			stream_unmap(st);
+	}
 }
 
 int map_revive(struct stream *st, int fd, uint64_t len, int owner)

@@ -120,8 +120,9 @@ int main(void)
 	if (!mkdtemp(d.dir) || engine_init())
 		return 1;
 	snprintf(conf.rundir, sizeof(conf.rundir), "%s", d.dir);
-	if (peers_start() || ctl_start())
+	if (peers_start() || ctl_listen())
 		return 1;
+	ctl_start();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	ret = cmocka_run_group_tests(tests, NULL, NULL);
 	ctl_stop();

@@ -108,7 +108,8 @@ static inline void daemon_once(void)
 	atexit(daemon_clean);
 	__sanitizer_set_death_callback(daemon_clean);
 	match_start();
-	must(!peers_start() && !session_start() && !ctl_start());
+	must(!peers_start() && !session_start() && !ctl_listen());
+	ctl_start();
 	rounds(3);
 }
 
