@@ -54,6 +54,12 @@ bool cFin, reset, over;			/* over: both directions of T have ended properly */
 chan toD = [2] of { mtype };
 chan toL = [2] of { mtype };
 bool unmapSaid, unmapDone;		/* UNMAP, by whatever connection there is; its ACK */
+#ifdef FAULT_LOOK_FIRST
+bool deaf;				/* a new daemon has looked at the map, and does not listen yet */
+#define heard	!deaf
+#else
+#define heard	true
+#endif
 bool ctlGone, noD;			/* noD: a daemon has died */
 bool deadL, pidDead;			/* its files are closed; its pidfd tells */
 byte gen;				/* of the daemon */
@@ -236,7 +242,7 @@ inline release() {
 }
 inline unmapping() {
 	release();
-	atomic { unmapDone = false; unmapSaid = true };
+	atomic { unmapDone = false; unmapSaid = heard };
 	if
 	:: unmapDone -> assert(!single || !unreadThen || nempty(cin) || cFin || reset); unreadThen = false
 	:: noD -> unreadThen = false
@@ -443,6 +449,9 @@ proctype Daemon(byte mine)
 		if
 		:: !stored -> kill()
 		:: stored && hand == TAKEN -> d = AWAY; rung = bursts; unmapSaid = (owner == AGENT)	/* said to nobody, perhaps */
+#ifdef FAULT_LOOK_FIRST
+			; deaf = true
+#endif
 		:: stored && hand == OFFERED -> hand = VOID; copy(P, M); forget(M)
 #ifdef FAULT_ADOPT
 		:: stored && hand == VOID -> copy(P, M)
@@ -483,6 +492,9 @@ proctype Daemon(byte mine)
 		:: d == OFFER && hand == OFFERED -> hand = VOID; d = PUMP; forget(M)
 		:: else
 		fi }
+#endif
+#ifdef FAULT_LOOK_FIRST
+	:: atomic { deaf -> deaf = false }
 #endif
 	/* a hint to look at the map */
 	:: atomic { unmapSaid && d == OFFER && hand == TAKEN -> taken() }

@@ -21,7 +21,7 @@ verify() {
 	case ${run##*/} in
 	*:ends*) how="-O2 -DNP" opt=-l ;;
 	mapped:FAULT_BELL_UNSAID) ;;
-	mapped:FAULT_ACK | mapped:FAULT_ADOPT | mapped:FAULT_CAS | mapped:FAULT_EARLY_KEEP | mapped:FAULT_LATE_VOID | mapped:FAULT_OWNER_LATER | \
+	mapped:FAULT_ACK | mapped:FAULT_ADOPT | mapped:FAULT_CAS | mapped:FAULT_EARLY_KEEP | mapped:FAULT_LATE_VOID | mapped:FAULT_LOOK_FIRST | mapped:FAULT_OWNER_LATER | \
 		switch:FAULT_CLOSE_PASSES | switch:FAULT_FIN_OF_DEATH | switch:FAULT_LATE_LINGER) how="-O0 -DSAFETY -DREVERSE -DT_REVERSE" ;;
 	*:FAULT_*) how="-O0 -DSAFETY" ;;
 	esac
