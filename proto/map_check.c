@@ -189,11 +189,19 @@ static bool soft_ok(const struct iw_soft *s)
 	return tx_buf_ok(&b[0]) && tx_buf_ok(&b[1]) && (!b[1].used || (b[0].used && b[1].buf != b[0].buf && !b[1].off)) && !s->closing && !s->shut;
 }
 
+/* Whatever has ended says how: else nobody would end the stream. */
+static bool ends_ok(const struct iw_remote *f, const struct iw_qp *qp)
+{
+	if (f->reset_err < 0 || f->reset_err > ERRNO_MAX || (f->ev_done && !f->rs.done) || (qp->state != IW_QP_RTS && !f->rs.dead && !f->rs.done))
+		return false;
+	return !f->rs.dead || f->rs.done || f->reset_err || f->aborted;
+}
+
 int iw_map_check(const struct iw_map_const *was, const struct iw_map_priv *of)
 {
 	const struct iw_remote *f = of->f;
 
-	if (!same_const(was, of) || f->reset_err < 0 || f->reset_err > ERRNO_MAX)
+	if (!same_const(was, of) || !ends_ok(f, &of->s->qp))
 		return -EPROTO;
 	return rs_ok(&f->rs) && qp_ok(&of->s->qp, &was->p) && soft_ok(of->s) ? 0 : -EPROTO;
 }

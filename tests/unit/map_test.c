@@ -233,6 +233,30 @@ static void test_anything(void **state)
 	}
 }
 
+/* A ring stream or a queue pair that has ended, and nothing that says how: whoever took it over would wait for ever. */
+static void test_ended_without_a_word(void **state)
+{
+	for (unsigned int how = 0; how < 3; how++) {
+		struct side *s;
+		struct pair *m = under_way(first_seed, &s);
+
+		switch (how) {
+		case 0:
+			s->e.f->rs.dead = 1;
+			s->e.f->rs.err = ECONNRESET;
+			break;
+		case 1:
+			s->e.s->qp.state = IW_QP_ERROR;
+			break;
+		case 2:
+			s->e.f->ev_done = 1;
+			break;
+		}
+		assert_int_equal(iw_map_import(s->v.map, &s->v.p), -EPROTO);
+		pair_free(m);
+	}
+}
+
 /* Every word of the state that holds no queue's entries, with several values each. */
 static void test_every_word(void **state)
 {
@@ -505,6 +529,7 @@ int main(void)
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_every_word),
+		cmocka_unit_test(test_ended_without_a_word),
 		cmocka_unit_test(test_urgent_ahead),
 		cmocka_unit_test(test_late_anything),
 		cmocka_unit_test(test_gathered),
