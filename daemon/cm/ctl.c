@@ -30,6 +30,7 @@
 #define MAX_FDS		2
 #define MAX_REQS	64u	/* of one client at a time */
 #define MAX_CLIENTS	8192u	/* of one user */
+#define REFUSED_MS	100u	/* until it is looked at what those may have come for who were refused */
 
 struct conn_client {		/* a client as the control socket knows it */
 	struct client c;
@@ -293,6 +294,7 @@ static int hello(struct conn_client *cc, const struct iw_ctl_hello *h)
 
 /* ---- receiving ---- */
 
+static struct timer refused;
 static void client_recv(struct conn_client *cc);
 
 /* 0, or -EPROTO with the reason logged. Takes fd. */
@@ -393,6 +395,12 @@ static bool user_may(const struct ucred *cred)
 	return false;
 }
 
+/* UNMAP may be what they came for. All of them at once, since each look goes over all streams. */
+static void look_for_refused(struct timer *t)
+{
+	streams_unmap();
+}
+
 static void client_new(int fd)
 {
 	struct conn_client *cc = calloc(1, sizeof(*cc));
@@ -401,7 +409,8 @@ static void client_new(int fd)
 
 	if (!cc || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !user_may(&cred)) {
 		free(cc);
-		streams_unmap(cred.uid);	/* it may be what it came for */
+		if (!refused.due)
+			timer_start(&refused, REFUSED_MS, look_for_refused);
 		close_passed(fd, cred.uid);	/* messages with descriptors may be in it already */
 		return;
 	}
@@ -474,6 +483,7 @@ void ctl_stop(void)
 	if (socket_path[0])
 		unlink(socket_path);
 	acceptor_stop(&acceptor);
+	timer_stop(&refused);
 	list_each(n, nxt, &clients)
 		client_drop(full(client_of(n)));
 }

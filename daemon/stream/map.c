@@ -703,12 +703,11 @@ int stream_unmap(struct stream *st)
 	return 0;
 }
 
-void streams_unmap(uint32_t uid)
+void streams_unmap(void)
 {
 	for (struct stream *st = table_next(NULL), *next; st; st = next) {
 		next = table_next(st);
-		if (st->end[0].uid == uid)
-			stream_unmap(st);
+		stream_unmap(st);
 	}
 }
 

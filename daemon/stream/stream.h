@@ -137,7 +137,7 @@ bool stream_map_cancel(struct stream *st);
 /* The application has stopped: the pump goes on with what it left, or the stream is reset where that is unsound. 0; -EINVAL: it is not mapped; -EBUSY: it
  * has not let go. */
 int stream_unmap(struct stream *st);
-void streams_unmap(uint32_t uid);		/* the same of all of this user's, of which some may be; those that are not stay as they are */
+void streams_unmap(void);	/* the same of all that have been let go of */
 /* Octets lie gathered in its map: if it is so, they are looked at from now on, and go when the application leaves them there. */
 void stream_bell(struct stream *st);
 
