@@ -415,17 +415,39 @@ static inline void expect_text_at(int fd, const char *text, int line)
 #define expect_text(fd, text) expect_text_at(fd, text, __LINE__)
 #define say(fd, text) assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text))
 
+/* Another octet where the machine was too slow for an attempt: the next one begins with one. */
+static inline bool running_or_more(void *arg)
+{
+	unsigned int *said = arg;
+
+	if (running(NULL))
+		return true;
+	if (!(++said[1] % 512)) {
+		say(app[0].fd, "!");
+		said[0]++;
+	}
+	return false;
+}
+
 /* Both ends up over RDMAP. An upgrade begins with an octet in hand: the first that arrives by it. */
 static inline void remote_pair(void)
 {
+	unsigned int said[2] = { 1, 0 }, n = 0;
+	char b[64];
+
 	for (int i = 0; i < 2; i++) {
 		relayed(i);
 		stream_upgrade(app[i].st);
 	}
 	run_rounds(2);
 	say(app[0].fd, "!");
-	run_until(running, NULL);
-	expect_octets(&app[1], "!");
+	run_until(running_or_more, said);
+	while (n < said[0]) {
+		int k = next_octets(&app[1], b, sizeof(b));
+
+		assert_true(k > 0);
+		n += (unsigned int)k;
+	}
 	assert_int_equal(nupgraded, 2);
 }
 
