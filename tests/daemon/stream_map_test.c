@@ -5,8 +5,10 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "map_util.h"
@@ -1391,6 +1393,38 @@ static void a_live_map_scribbled_over(void **state)
 	munmap(o, sizeof(*o));
 }
 
+static bool taken_back(void *arg)
+{
+	return !app[0].st->map;
+}
+
+/* A burst is over after half a millisecond without anything new; but not as long as its owner has only lost the processor, it seems: docs/mapped.md 5.5. */
+static void a_burst_whose_owner_does_not_run(void **state)
+{
+	pid_t sleeps = fork();
+	uint64_t began;
+
+	if (!sleeps) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	close(life[0]);
+	life[0] = (int)syscall(SYS_pidfd_open, sleeps, 0);
+	assert_true(life[0] >= 0);
+	remote_pair();
+	map(0);
+	atomic_store(&lib[0].map->bell, 1);
+	assert_true(iw_end_gather(&lib[0].end, "more to come", 12));
+	began = engine_clock_us();
+	stream_bell(app[0].st);
+	run_until(taken_back, NULL);
+	assert_true(engine_clock_us() - began >= 5000);
+	expect_octets(&app[1], "more to come");
+	mapped_drop(&lib[0]);
+	killed(sleeps);
+}
+
 #define M(f) cmocka_unit_test_setup_teardown(f, map_setup, map_teardown)
 
 int main(void)
@@ -1405,7 +1439,7 @@ int main(void)
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
 		M(dead), M(dead_before_it_noted_what_it_sent), M(dead_before_it_noted_what_it_received), M(dead_with_octets_received_and_not_noted),
 		M(dead_in_a_change), M(dead_with_other_counts), M(hung_up_and_alive), M(hung_up_and_ended),
-		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong),
+		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong), M(a_burst_whose_owner_does_not_run),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
