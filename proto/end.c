@@ -352,8 +352,11 @@ static bool few(const struct iw_qp *qp, uint32_t n)
 
 	if (qp->ird_head != qp->ird_tail || qp->term_due || qp->rtr_due || qp->param.mulpdu < n)
 		return false;
-	for (uint32_t i = qp->sq_next, k = qp->sq_head - i; k && sum <= n; k--, i++)
-		sum += (qp->sq[iw_sq_at(i)].len > n ? n : qp->sq[iw_sq_at(i)].len) + FPDU_MORE;
+	for (uint32_t i = qp->sq_next, k = qp->sq_head - i; k && sum <= n; k--, i++) {
+		uint32_t len = qp->sq[iw_sq_at(i)].len;
+
+		sum += (len > n ? n : len) + FPDU_MORE;
+	}
 	return sum <= n;
 }
 
@@ -362,9 +365,9 @@ static void place_tx(struct iw_soft *s, struct iw_soft_tx *b)
 {
 	const uint8_t *was = iw_soft_tx_at(s, b);
 
-	if (!b->used)
+	if (!b->used) {
 		*b = (struct iw_soft_tx){ .pos = s->qp.tx_pos, .buf = few(&s->qp, IW_SOFT_FEW) ? IW_SOFT_IN_FEW : 0 };
-	else if (b->buf == IW_SOFT_IN_FEW && !few(&s->qp, IW_SOFT_FEW - b->len)) {
+	} else if (b->buf == IW_SOFT_IN_FEW && !few(&s->qp, IW_SOFT_FEW - b->len)) {
 		b->buf = 0;
 		memcpy(iw_soft_tx_at(s, b), was, b->len);
 	}

@@ -189,7 +189,7 @@ static bool soft_ok(const struct iw_soft *s)
 	return tx_buf_ok(&b[0]) && tx_buf_ok(&b[1]) && (!b[1].used || (b[0].used && b[1].buf != b[0].buf && !b[1].off)) && !s->closing && !s->shut;
 }
 
-/* Whatever has ended says how: else nobody would end the stream. */
+/* Whatever has ended says how: else nobody would end the stream. An honest ev_abort has one of the other three with it. */
 static bool ends_ok(const struct iw_remote *f, const struct iw_qp *qp)
 {
 	if (f->reset_err < 0 || f->reset_err > ERRNO_MAX || (f->ev_done && !f->rs.done) || (qp->state != IW_QP_RTS && !f->rs.dead && !f->rs.done))

@@ -473,18 +473,16 @@ static void take(struct stream *st, bool dead, unsigned int *pause, unsigned int
 {
 	const struct stream_map *m = st->map;
 	const struct iw_rs *rs = &st->remote->f->rs;
-	int ret;
+	bool room;
 
 	/* before an octet moves: the map is not the state any more, and while it is imported there is none */
 	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);
-	ret = carrier_room(st) ? import(st, dead) : -ENOMEM;
-	if (ret == -ENOMEM) {
-		stream_log(st, LOG_WARNING, "no memory to go on with it: reset");
-		remote_cut(st, ECONNRESET);
-		return;
-	}
-	if (ret) {
-		stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
+	room = carrier_room(st);
+	if (!room || import(st, dead)) {
+		if (room)
+			stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
+		else
+			stream_log(st, LOG_WARNING, "no memory to go on with it: reset");
 		remote_cut(st, ECONNRESET);
 		return;
 	}
