@@ -2,7 +2,7 @@
 /*
  * The map of a stream between two hosts (proto/map.h) in the library: taken when nobody else can have the stream, given back before anybody
  * else may, and before its direction ends: what comes then the daemon does. Meanwhile the library works the TCP socket itself, under a
- * hidden number (paths/mapped.c).
+ * hidden number (paths/mapped_call.h).
  */
 #ifndef IW_PRELOAD_MAP_H
 #define IW_PRELOAD_MAP_H
@@ -49,7 +49,7 @@ void iw_step_begin(struct iw_lock *l, struct iw_step *st);
 void iw_step_end(struct iw_lock *l, const struct iw_step *st);
 void iw_step_block(struct iw_step *st);		/* they are, from now on: who will let them in somewhere within */
 
-/* ---- for paths/mapped.c ---- */
+/* ---- for paths/mapped_*.c ---- */
 
 void iw_map_lock(struct iw_stream *s, struct iw_step *st);
 void iw_map_unlock(struct iw_stream *s, const struct iw_step *st);

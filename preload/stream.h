@@ -58,7 +58,7 @@ struct iw_stream {
 	uint64_t burst_pos;		/* of the stream, where it began */
 	uintptr_t burst_page;		/* the program's, which can be read */
 	bool map_gathers, map_pushed, map_nodelay;	/* under its lock: without TCP_NODELAY; what went last were no octets of the program; what T has */
-	uint32_t map_tick;		/* under its lock: when somebody looked last at what came (paths/mapped.c) */
+	uint32_t map_tick;		/* under its lock: when somebody looked last at what came (paths/mapped_in.h) */
 	bool map_full;			/* under its lock: a send that does not wait found no room in T, which nobody has told of since */
 	bool map_nowait;		/* under its lock: who asked last whether its calls wait was told no */
 	uint32_t map_room;		/* under its lock: of T's send buffer, at least, as its kernel counts: only sends through here take of it */

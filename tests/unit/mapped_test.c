@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The map as a path of the library (preload/paths/mapped.c, and giving back in preload/map.c): two ends on maps of their own and a TCP connection,
+ * The map as a path of the library (preload/paths/mapped*.c, and giving back in preload/map.c): two ends on maps of their own and a TCP connection,
  * without a daemon: what TCP answers, octets at random and by threads, and that whoever sleeps finds the carrier when the map is given back.
  */
 #include <dlfcn.h>
@@ -20,6 +20,11 @@
 #include "no_faults.h"
 #include "preload/lock.c"
 #include "preload/paths/mapped.c"
+#include "preload/paths/mapped_call.c"
+#include "preload/paths/mapped_in.c"
+#include "preload/paths/mapped_rx.c"
+#include "preload/paths/mapped_sleep.c"
+#include "preload/paths/mapped_tx.c"
 #include "preload/sleeps.c"
 #include "preload/spin.c"
 _Atomic uint8_t iw_conf_spin;
@@ -517,7 +522,7 @@ static int ppoll_nothing(struct pollfd *p, nfds_t n, const struct timespec *t, c
 /* What a look has found another thread takes before the sleep: that is no time-out. */
 static void test_look_taken(void **state)
 {
-	struct call c = { .watch = -1, .signals = -1, .d.end = -1 };
+	struct iw_mapped_call c = { .watch = -1, .signals = -1, .d.end = -1 };
 	int (*was)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *) = iw_real.ppoll;
 	int v[2];
 
