@@ -21,8 +21,8 @@
 #include "daemon/base/notify.h"
 #include "daemon/rnic/area.h"
 #include "daemon/rnic/rnic.h"
+#include "agent.h"
 #include "life.h"
-#include "map.h"
 #include "remote.h"
 #include "remote_mem.h"
 #include "stream_priv.h"
@@ -151,7 +151,7 @@ static int revive(struct found *x, struct stream *st, const struct iw_remote *f)
 	}
 	ret = remote_revive(st, a);
 	if (!ret)
-		ret = map_revive(st, x->map, iw_map_size(&f->p), x->owner);
+		ret = agent_revive(st, x->map, iw_map_size(&f->p), x->owner);
 	if (!ret)
 		x->map = x->owner = -1;
 	return ret;
@@ -187,7 +187,7 @@ static int again(struct found *x)
 	table_add(st);
 	ret = revive(x, st, &f);
 	if (!ret) {
-		map_revived(st);
+		agent_revived(st);
 		return 0;
 	}
 	st->tcp_reset = true;	/* the library may go on */

@@ -14,6 +14,7 @@
 #include "daemon/base/conf.h"
 #include "daemon/base/log.h"
 #include "daemon/rnic/rnic.h"
+#include "agent.h"
 #include "carrier.h"
 #include "carrier_pump.h"
 #include "back.h"
@@ -438,7 +439,7 @@ int stream_open(int carrier, struct stream_grant *g)
 	st = table_find_carrier(cookie, &e);
 	if (!st)
 		return -ENOENT;
-	map_opened(st);
+	agent_opened(st);
 	*g = (struct stream_grant){
 		.stream_id = st->id, .size = st->size, .carrier = -1, .end = e, .flags = st->state == STREAM_LOCAL ? IW_PAGE_LOCAL : 0,
 		.tuple = st->end[e].tuple, .segment = fcntl(st->segment, F_DUPFD_CLOEXEC, 0),

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "map.h"
+#include "agent.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "upgrade.h"
@@ -149,7 +149,7 @@ static void fill_info(const struct stream *st, unsigned int e, struct stream_inf
 	memcpy(i->program, end->program, sizeof(i->program));
 	remote_stat(st, &i->stat);
 	upgrade_info(st, i);
-	map_info(st, i);
+	agent_info(st, i);
 	if (st->state == STREAM_RUNNING && end->tcp >= 0)
 		tcp_congestion(end->tcp, &st->kept, i->congestion, i->congestion_told);
 }
