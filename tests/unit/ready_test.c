@@ -74,6 +74,10 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 #undef make
 #define count reg_count
 #include "preload/reg.c"
+#include "preload/reg_kick.c"
+#include "preload/reg_learn.c"
+#include "preload/reg_room.c"
+#include "preload/epoll_set.c"
 #undef count
 #define sets ready_sets
 #define low ready_low
