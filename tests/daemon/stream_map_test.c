@@ -13,6 +13,7 @@
 
 #include "map_util.h"
 #include "daemon/rnic/area.h"
+#include "daemon/stream/map_priv.h"
 #include "daemon/stream/remote.h"
 #include "daemon/stream/stream_priv.h"
 
@@ -312,6 +313,13 @@ static void wanted_again(void **state)
 	began = engine_now_ms();
 	run_until(wanted, &app[0]);
 	assert_true(engine_now_ms() - began >= 1900);
+	map(0);
+	app[0].st->map->since -= 60000;	/* a minute ago: that was worth it, and the next pause is short again */
+	unmap(0);
+	began = engine_now_ms();
+	run_until(wanted, &app[0]);
+	assert_true(engine_now_ms() - began >= 900);
+	assert_int_equal(app[0].st->remote->map_pause, 1000);
 }
 
 /* ---- bulk: each end moves what it can, on the path that it is on ---- */
