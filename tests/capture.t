@@ -17,6 +17,24 @@ has_op() { # OPCODE NAME
 
 connections() { shark -Y "$1" -T fields -e tcp.stream | sort -u | wc -l; }
 
+# What the other end has not read goes by RDMA Reads, once its ring is full: so nothing is read before there was one. Ends of mapped streams offer nothing to Reads.
+late() {
+	local server client
+	host_bg_iw 1 talk.log "$PY" "$RIG_TESTS/lib/talk.py" server "$(host_addr 1)" 7026
+	server=$!
+	host_port 1 7026
+	host_told 2 talker "$PY" "$RIG_TESTS/lib/talk.py" client "$(host_addr 1)" 7026
+	client=$!
+	tell talker "late 4000000"
+	[ "$mode" = mapped ] || until_true 30 has_read
+	ok $? "$title: what is not read is offered, and read by the daemon"
+	tell talker read
+	tell_end talker $client
+	is "$? $(sed -n '$s/ .*//p' "$RIG_DIR/talker.log")" "0 ok" "$title: large messages that wait for their reader"
+	host_end $server
+}
+has_read() { [ "$(host_ctl 2 streams --json | json "sum(r['tx_reads'] for r in d)")" -gt 0 ]; }
+
 traffic() {
 	local server
 	until_true 10 host_ctl 1 check "$(host_addr 2):7025" && until_true 10 host_ctl 2 check "$(host_addr 1):7025"
@@ -29,7 +47,8 @@ traffic() {
 	is "$(host_exec_iw 2 timeout 60 "$PY" "$NET" smtp-client "$(host_addr 1)" 7025 3 10 2>&1)" "30 mails" "$title: small messages"
 	sock_remote bulk_sizes >"$RIG_DIR/bulk.out" 2>&1
 	ok $? "$title: large messages" || tail -n 3 "$RIG_DIR/bulk.out" | sed 's/^/# /'
-	counts_end "$title" 4
+	late
+	counts_end "$title" 5
 	host_end $server
 	until_true 30 no_streams 1
 	ok $? "$title: the streams end"
@@ -37,7 +56,7 @@ traffic() {
 }
 
 run() {
-	local i missing
+	local i missing mode=$2
 	title=$1 pcap=$RIG_DIR/$2.pcap
 	# what tshark says of half a capture means nothing, and an overloaded machine may lose packets of it
 	for i in 1 2 3; do
@@ -47,12 +66,12 @@ run() {
 	done
 	is "$missing" "" "$title: the capture is complete" || return
 
-	is "$(connections 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM"')" 4 "$title: an MPA Request with our private data on each connection"
-	is "$(connections 'iwarp_mpa.rep && iwarp_mpa.privatedata contains "RSTM"')" 4 "$title: and an MPA Reply"
+	is "$(connections 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM"')" 5 "$title: an MPA Request with our private data on each connection"
+	is "$(connections 'iwarp_mpa.rep && iwarp_mpa.privatedata contains "RSTM"')" 5 "$title: and an MPA Reply"
 	is "$(connections 'iwarp_mpa.req && iwarp_mpa.privatedata contains "RSTM" && tcp.srcport == 874')" 0 "$title: on the application's own ports"
 	ops=$(opcodes)
 	has_op 0x00 "RDMA Writes"
-	if [ "$2" != mapped ]; then	# whose end offers nothing to Reads
+	if [ "$mode" != mapped ]; then
 		has_op 0x01 "RDMA Read Requests"
 		has_op 0x02 "RDMA Read Responses"
 	fi
@@ -123,7 +142,7 @@ middle() {
 	diag "$title: ${seen#* }"
 }
 
-# Whether a large write is read by the peer or written to it depends on how much of it is there at once: make it certain.
+# Whether a large write is read by the peer or written to it depends on how much of it is there at once.
 RIG_DAEMON_OPTS="$RIG_DAEMON_OPTS -o read_threshold=32768"
 rig_up 2
 # some mails are over before anybody would miss something better

@@ -4,8 +4,8 @@ Ordinary programs that talk on a connection as long as they are told, for tests 
 
     talk.py server ADDRESS PORT [FIRST]    sends all octets back but dots; FIRST 1: says hello before anything
     talk.py client ADDRESS PORT [FIRST]    some questions and answers, "begun"; then what the lines of the input say: "N", so many more; "sizes", one of
-                                           each size; "bulk N", N octets both ways at once; each is answered by "did" and the line. At the end
-                                           a quarter of a megabyte more, the end in both directions, and "ok MS", how long the connection took
+                                           each size; "bulk N", N octets both ways at once; "late N", the same, of which nothing is read
+                                           before "read"; each is answered by "did" and the line. At the end a quarter of a megabyte more, the end in both directions, and "ok MS", how long the connection took
 
 What the connection ends with instead is printed: "ended", and the error or EOF.
 """
@@ -16,6 +16,7 @@ import threading
 import time
 
 PATTERN = bytes(range(48, 112)) * 4096
+unread = []
 
 
 def echo(c, first):
@@ -50,17 +51,31 @@ def ask(c, text):
     assert take(c, len(text)) == text
 
 
-def bulk(c, n):
+def late(c, n):
     text = (PATTERN * (n // len(PATTERN) + 1))[:n]
-    t = threading.Thread(target=c.sendall, args=(text,))
+    t = threading.Thread(target=c.sendall, args=(text,), daemon=True)
     t.start()
-    assert take(c, n) == text
+    unread.append((text, t))
+
+
+def read(c):
+    text, t = unread.pop()
+    assert take(c, len(text)) == text
     t.join()
+
+
+def bulk(c, n):
+    late(c, n)
+    read(c)
 
 
 def do(c, words):
     if words[0] == "bulk":
         bulk(c, int(words[1]))
+    elif words[0] == "late":
+        late(c, int(words[1]))
+    elif words[0] == "read":
+        read(c)
     elif words[0] == "sizes":
         for n in (1, 2, 3, 511, 512, 513, 1447, 1448, 1449, 4095, 4096, 8191, 65535, 65536, 65537, 200000):
             bulk(c, n)
