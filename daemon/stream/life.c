@@ -177,6 +177,7 @@ static void stream_free(struct stream *st)
 	upgrade_free(st);
 	local_forget(st);
 	close_carrier(st);
+	tcp_forget(&st->kept);
 	close_tcp(st, 0);
 	close_tcp(st, 1);
 	close_fd(&st->segment);

@@ -124,18 +124,30 @@ static bool begins_with_reno(int tcp, const char *system)
 	return set_algorithm(tcp, "reno") && (!set_algorithm(tcp, system) || set_algorithm(tcp, "reno"));
 }
 
+static unsigned int unpaced;	/* how many have it */
+
 void tcp_unpace(int tcp, struct tcp_kept *k)
 {
 	struct tcp_info i = { 0 };
 	socklen_t len = sizeof(i);
 	char now[16], system[16];
 
+	if (unpaced >= TCP_UNPACED)
+		return;
 	algorithm(tcp, now);
 	if (strncmp(now, "bbr", 3) || getsockopt(tcp, IPPROTO_TCP, TCP_INFO, &i, &len) || !i.tcpi_min_rtt || i.tcpi_min_rtt > IW_SHORT_US)
 		return;
 	algorithm_of_system(system);
-	if (!memcmp(now, system, sizeof(now)) && begins_with_reno(tcp, now))
+	if (!memcmp(now, system, sizeof(now)) && begins_with_reno(tcp, now)) {
 		memcpy(k->congestion, now, sizeof(now));
+		unpaced++;
+	}
+}
+
+void tcp_forget(struct tcp_kept *k)
+{
+	unpaced -= k->congestion[0] != 0;
+	k->congestion[0] = 0;
 }
 
 void tcp_congestion(int tcp, const struct tcp_kept *k, char now[16], char told[16])
@@ -175,7 +187,7 @@ int tcp_set(int tcp, struct tcp_kept *k, int level, int name, const void *val, s
 	if (setsockopt(tcp, level, name, val, len))
 		return -errno;
 	if (kept == k->congestion) {
-		k->congestion[0] = 0;
+		tcp_forget(k);
 	} else if (kept) {
 		getsockopt(tcp, level, name, kept, &size);
 		ours(tcp);

@@ -28,9 +28,12 @@ void tcp_restore(int tcp, struct tcp_kept *k);
 void tcp_alive(int tcp, struct tcp_kept *k, bool on);	/* T has SO_KEEPALIVE, whatever the application has set */
 /*
  * From here on T carries FPDUs: reno in the place of an algorithm that paces (BBR), if the path is shorter than the kernel's timers are exact (100 us, by
- * tcpi_min_rtt) and the application has the system's algorithm, not one of its own choice. TCP_CONGESTION set later is the application's word.
+ * tcpi_min_rtt) and the application has the system's algorithm, not one of its own choice. TCP_CONGESTION set later is the application's word. As
+ * many at a time as TCP_UNPACED, since what of reno is paced all the same costs more with many than BBR does (docs/upgrade.md, 6).
  */
+#define TCP_UNPACED	8u
 void tcp_unpace(int tcp, struct tcp_kept *k);
+void tcp_forget(struct tcp_kept *k);	/* the stream ends, or T has the application's algorithm again */
 /* T's algorithm, and what the application believes it to be. */
 void tcp_congestion(int tcp, const struct tcp_kept *k, char now[16], char told[16]);
 /* As on the socket of the application's. 0 or -errno. */

@@ -132,6 +132,30 @@ static void paced(void **state)
 	close(v[1]);
 }
 
+/* Of many at a time the others keep what they have, until one of those that have reno ends. */
+static void many(void **state)
+{
+	struct tcp_kept k[TCP_UNPACED + 2];
+	int v[TCP_UNPACED + 2][2];
+
+	if (!bbr)
+		return;
+	assert_true(system_has("bbr"));
+	for (unsigned int i = 0; i < TCP_UNPACED + 2; i++) {
+		connected(v[i]);
+		if (i > TCP_UNPACED)
+			tcp_forget(&k[0]);
+		kept(v[i][0], &k[i]);
+		is(v[i][0], i == TCP_UNPACED ? "bbr" : "reno");
+		told(v[i][0], &k[i], "bbr");
+	}
+	for (unsigned int i = 0; i < TCP_UNPACED + 2; i++) {
+		tcp_forget(&k[i]);
+		close(v[i][0]);
+		close(v[i][1]);
+	}
+}
+
 static void chosen(void **state)
 {
 	struct tcp_kept k;
@@ -182,7 +206,7 @@ static void not_measured(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(paced), cmocka_unit_test(chosen), cmocka_unit_test(not_paced), cmocka_unit_test(not_measured),
+		cmocka_unit_test(paced), cmocka_unit_test(many), cmocka_unit_test(chosen), cmocka_unit_test(not_paced), cmocka_unit_test(not_measured),
 	};
 	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 	int fd;
