@@ -63,7 +63,7 @@ host_port 1 7390
 
 for q in max_streams=4 max_memory=14M max_stags=48 max_reads=256 max_cq_entries=4096; do
 	key=${q%=*}
-	# what a map takes of max_memory is not always the same stream's
+	# a map takes of max_memory what the next stream would
 	daemon_stop 2 && daemon_start 2 -o $q -o map=no
 	host_bg 2 greedy.log setpriv --reuid $GREEDY --regid $GREEDY --clear-groups env IWSOCK_RUNDIR="$(host_dir 2)" LD_PRELOAD="$RIG_LIB" \
 		"$PY" "$APP" server "$HERE" 7400
