@@ -209,12 +209,12 @@ static void rx(int fd, const struct ask *a)
 	result((double)n * 8 / (now() - start) / 1e9, before, n / a->size);
 }
 
-/* Until so many seconds are over, and often enough that both ends are worth an upgrade by the calls they made. */
+/* Until so many seconds are over, and often enough that both ends are worth an upgrade between hosts by the calls they made. */
 static void warm_up(int fd, double seconds)
 {
 	double end = now() + seconds;
 
-	for (int n = 0; n < 512 || now() < end; n++) {
+	for (int n = 0; n < 2500 || now() < end; n++) {
 		buf[0] = 0;
 		ask_once(fd, WARM_SIZE);
 	}

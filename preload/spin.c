@@ -13,6 +13,9 @@
 #define LONGEST_NS	50000		/* a wait that is longer does not pay */
 #define SPARE_NS	4000
 #define SHORT		3u		/* waits in a row that would have paid, before one is tried */
+#define NEAR_NS		300000		/* one of these may be that long only because both ends have to be woken, */
+#define NEAR		16u		/* after so many in a row it is tried, */
+#define TRIAL		8u		/* and so often, since the other end has to learn of it */
 #define APART_NS	1000		/* looks: each keeps what sends from the socket for a moment */
 #define GAP_NS		20000		/* between two looks: perhaps the processor had something else to do */
 #define CREDIT_MOST_NS	1000000ll	/* of the time that paid looks took, others may take as much without a pause */
@@ -25,7 +28,8 @@ static __thread struct habit {
 	int64_t pause;
 	int64_t cpus_at;	/* when it was last asked how many processors there are */
 	long taken;		/* times that the processor was taken from it, when that was last asked */
-	uint32_t shorts;	/* in a row */
+	uint32_t shorts, nears;	/* in a row */
+	uint32_t trial;		/* of which so many were looked through */
 	uint32_t ns;		/* how long such a wait is, about */
 	int64_t credit;		/* ns */
 	bool one_cpu;
@@ -55,9 +59,11 @@ static int64_t how_long(int64_t now)
 		return LONGEST_NS;
 	if (habit.credit > 0 && !one_cpu(now))
 		return LONGEST_NS;
-	if (habit.shorts < SHORT || now < habit.after || one_cpu(now))
+	if (now < habit.after || one_cpu(now))
 		return 0;
-	return ns < LONGEST_NS ? ns : LONGEST_NS;
+	if (habit.shorts >= SHORT)
+		return ns < LONGEST_NS ? ns : LONGEST_NS;
+	return habit.nears >= NEAR ? NEAR_NS : 0;
 }
 
 void iw_spin_begin(struct iw_spin *z)
@@ -155,7 +161,13 @@ void iw_spin_end(struct iw_spin *z)
 	if (!z->begin)
 		return;
 	ns = iw_mono_ns() - z->begin;
-	if (z->most) {		/* found by a look */
+	habit.nears = ns > NEAR_NS ? 0 : habit.nears + (habit.nears < NEAR);
+	if (z->most > LONGEST_NS) {
+		if (++habit.trial >= TRIAL) {
+			habit.trial = habit.nears = 0;
+			unpaid(z->begin + ns);
+		}
+	} else if (z->most) {		/* found by a look */
 		habit.pause /= 2;
 		habit.credit = (habit.credit > 0 ? habit.credit : 0) + ns;
 		if (habit.credit > CREDIT_MOST_NS)
@@ -165,6 +177,7 @@ void iw_spin_end(struct iw_spin *z)
 		habit.shorts = 0;
 		return;
 	}
-	habit.shorts += habit.shorts < SHORT;
+	if (habit.shorts < SHORT && ++habit.shorts == SHORT)
+		habit.trial = 0;
 	habit.ns = (uint32_t)((7 * (int64_t)habit.ns + ns) / 8);
 }

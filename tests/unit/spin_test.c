@@ -58,8 +58,8 @@ void iw_handlers_late(void)
 	iw_handlers_step.came = false;
 }
 
-/* A wait at whose end something is there after ns: by a look, or woken. Returns how often it looked. */
-static unsigned int wait_ns(int64_t ns)
+/* A wait for what is there after ns: found by a look, or woken, which takes so long. Returns how often it looked. */
+static unsigned int wait_wake_ns(int64_t ns, int64_t wake)
 {
 	int64_t end = now_ns + ns;
 	unsigned int looks = 0;
@@ -73,10 +73,15 @@ static unsigned int wait_ns(int64_t ns)
 			break;
 	}
 	if (now_ns < end)
-		now_ns = end;
+		now_ns = end + wake;
 	iw_spin_over(&z);
 	iw_spin_end(&z);
 	return looks;
+}
+
+static unsigned int wait_ns(int64_t ns)
+{
+	return wait_wake_ns(ns, 0);
 }
 
 static int begin(void **state)
@@ -170,6 +175,56 @@ static void some_in_vain(void **state)
 	assert_in_range(looked, 2, 200);
 }
 
+/* Two ends of requests and answers, each of which looks or has to be woken. */
+struct end {
+	struct habit habit;
+	int64_t sent;
+	unsigned int waits, looked;
+};
+
+/* What it waits for since it has sent comes at that time. Returns when it has sent again. */
+static int64_t answers(struct end *e, int64_t comes, int64_t wake)
+{
+	habit = e->habit;
+	now_ns = e->sent;
+	e->looked += wait_wake_ns(comes - e->sent, wake) > 0;
+	e->waits++;
+	e->sent = now_ns + 1000;
+	e->habit = habit;
+	return e->sent;
+}
+
+static int64_t round_trip(struct end *e, int64_t wake, int64_t way)
+{
+	int64_t t = e[0].sent;
+
+	t = answers(&e[1], t + way, wake);
+	return answers(&e[0], t + way, wake);
+}
+
+static void both_had_to_be_woken(void **state)
+{
+	struct end e[2] = { { .sent = now_ns }, { .sent = now_ns } };
+	int64_t t = now_ns;
+
+	for (int i = 0; i < 10; i++)
+		t = round_trip(e, 70000, 2000);
+	assert_int_equal(e[0].looked + e[1].looked, 0);
+	for (int i = 0; i < 100; i++)
+		t = round_trip(e, 70000, 2000);
+	assert_in_range(round_trip(e, 70000, 2000) - t, 5000, 10000);
+}
+
+static void or_it_is_far(void **state)
+{
+	struct end e[2] = { { .sent = now_ns }, { .sent = now_ns } };
+
+	for (int i = 0; i < 100000; i++)
+		round_trip(e, 5000, 60000);
+	assert_in_range(e[0].looked, TRIAL, 40 * TRIAL);
+	assert_in_range(e[1].looked, TRIAL, 40 * TRIAL);
+}
+
 static void busy_processor(void **state)
 {
 	for (unsigned int i = 0; i < 50; i++)
@@ -249,6 +304,8 @@ int main(void)
 		cmocka_unit_test_setup(less_often_in_vain, begin),
 		cmocka_unit_test_setup(some_in_vain, begin),
 		cmocka_unit_test_setup(daemon_is_between, begin),
+		cmocka_unit_test_setup(both_had_to_be_woken, begin),
+		cmocka_unit_test_setup(or_it_is_far, begin),
 		cmocka_unit_test_setup(busy_processor, begin),
 		cmocka_unit_test_setup(one_processor, begin),
 		cmocka_unit_test_setup(as_the_file_says, begin),
