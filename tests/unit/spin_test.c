@@ -179,7 +179,7 @@ static void some_in_vain(void **state)
 struct end {
 	struct habit habit;
 	int64_t sent;
-	unsigned int waits, looked;
+	unsigned int looked;
 };
 
 /* What it waits for since it has sent comes at that time. Returns when it has sent again. */
@@ -188,7 +188,6 @@ static int64_t answers(struct end *e, int64_t comes, int64_t wake)
 	habit = e->habit;
 	now_ns = e->sent;
 	e->looked += wait_wake_ns(comes - e->sent, wake) > 0;
-	e->waits++;
 	e->sent = now_ns + 1000;
 	e->habit = habit;
 	return e->sent;
