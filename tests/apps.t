@@ -26,8 +26,10 @@ talk_until_up() {
 	wait $client
 	got=$(cat "$RIG_DIR/client.log")
 }
-all_up() { # or it has failed
-	rig_ended "$2" || { [ $(($(accel_count $S server) - RIG_COUNTS[2])) -ge "${1#*,}" ] && [ $(($(accel_count $C client) - RIG_COUNTS[3])) -ge "${1%,*}" ]; }
+all_up() { rig_ended "$2" || upgraded "$1"; } # or it has failed
+# upgraded N[,M]: since counts_begin
+upgraded() {
+	[ $(($(accel_count $S server) - RIG_COUNTS[2])) -ge "${1#*,}" ] && [ $(($(accel_count $C client) - RIG_COUNTS[3])) -ge "${1%,*}" ]
 }
 # of a connection that did not live long enough, or ended while it was under way
 SHORT="unanswered matched busy half-closed timeout other-end"
