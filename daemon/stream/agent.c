@@ -89,7 +89,17 @@ static void take_over(struct stream *st, bool dead)
 	agent_take(st, dead, &st->remote->map_pause, MAP_PAUSE_MIN_MS);
 }
 
-static void watch_owner(struct stream *st);
+static void watch(struct op *op, int fd, void (*fn)(struct op *op, int res, bool more))
+{
+	struct io_uring_sqe *sqe;
+
+	if (op->busy)
+		return;
+	op->fn = fn;
+	sqe = engine_sqe();
+	io_uring_prep_poll_add(sqe, fd, POLLIN);
+	engine_submit(sqe, op);
+}
 
 /* Another thread may have let go between the hang-up and the death. */
 static void owner_dead(struct op *op, int res, bool more)
@@ -101,19 +111,7 @@ static void owner_dead(struct op *op, int res, bool more)
 	else if (map_taken(st) && res > 0)
 		take_over(st, iw_map_owner(map_of(st)) != IW_MAP_AGENT);
 	else if (map_taken(st))
-		watch_owner(st);
-}
-
-static void watch_owner(struct stream *st)
-{
-	struct io_uring_sqe *sqe;
-
-	if (st->owner_op.busy)
-		return;
-	st->owner_op.fn = owner_dead;
-	sqe = engine_sqe();
-	io_uring_prep_poll_add(sqe, st->map->owner, POLLIN);
-	engine_submit(sqe, &st->owner_op);
+		watch(&st->owner_op, st->map->owner, owner_dead);
 }
 
 /* The carrier's hang-up is no death. Who has not let go, living or stopped, is waited for, as TCP would. */
@@ -124,7 +122,7 @@ static void closed(struct stream *st, bool error)
 		return;
 	}
 	atomic_fetch_or(&st->page->want, IW_WANT_UNMAP);
-	watch_owner(st);
+	watch(&st->owner_op, st->map->owner, owner_dead);
 }
 
 static void ask_back(struct timer *t)
@@ -141,18 +139,6 @@ static void raw_octets(struct op *op, int res, bool more)
 		stream_ended_op(st);
 	else if (map_taken(st) && res > 0)
 		atomic_fetch_or(&st->page->want, IW_WANT_UNMAP);
-}
-
-static void watch_raw(struct stream *st)
-{
-	struct io_uring_sqe *sqe;
-
-	if (st->raw_op.busy)
-		return;
-	st->raw_op.fn = raw_octets;
-	sqe = engine_sqe();
-	io_uring_prep_poll_add(sqe, st->d, POLLIN);
-	engine_submit(sqe, &st->raw_op);
 }
 
 /*
@@ -187,7 +173,7 @@ int stream_mapped(struct stream *st)
 	map_want_not(st);
 	timer_start(&st->map->lean, LEAN_MS, lean);
 	carrier_poll(st, closed);
-	watch_raw(st);
+	watch(&st->raw_op, st->d, raw_octets);
 	if (atomic_load(&map_of(st)->bell))
 		stream_bell(st);
 	if (conf.map == CONF_MAP_RESTLESS)
@@ -250,7 +236,7 @@ void agent_revived(struct stream *st)
 		remote_cut(st, ECONNRESET);
 	} else {
 		carrier_poll(st, closed);
-		watch_raw(st);
+		watch(&st->raw_op, st->d, raw_octets);
 		if (iw_map_owner(map_of(st)) == IW_MAP_AGENT)
 			take_over(st, false);
 		else if (atomic_load(&map_of(st)->bell))

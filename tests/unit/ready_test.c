@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Readiness of mapped streams (preload/ready.c, reg.c, epoll.c, poll.c, select.c, kick.c): every kind of wait and of registration, on streams whose
- * path is one of this test's, with octets on the mapped socket that mean nothing to the program, and octets that lie in user space; one thing
- * at a time, at random beside a socket of the kernel's, and by threads.
+ * Readiness of mapped streams (preload/ready.c, reg.c, epoll.c, epoll_wait.c, poll.c, select.c, kick.c): every kind of wait and of
+ * registration, on streams whose path is one of this test's, with octets on the mapped socket that mean nothing to the program, and octets
+ * that lie in user space; one thing at a time, at random beside a socket of the kernel's, and by threads.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -94,6 +94,7 @@ _Atomic uint32_t iw_streams_carried;
 __thread struct iw_handlers_step iw_handlers_step __attribute__((tls_model("initial-exec")));
 void iw_handlers_late(void) { }
 #include "preload/epoll.c"
+#include "preload/epoll_wait.c"
 #undef MOVED
 #define rearm poll_rearm
 #define wait_once poll_wait_once
