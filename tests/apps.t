@@ -31,6 +31,16 @@ all_up() { rig_ended "$2" || upgraded "$1"; } # or it has failed
 upgraded() {
 	[ $(($(accel_count $S server) - RIG_COUNTS[2])) -ge "${1#*,}" ] && [ $(($(accel_count $C client) - RIG_COUNTS[3])) -ge "${1%,*}" ]
 }
+# longer N[,M] RUN...: RUN 1, and where its connections were not upgraded in that time, as on a busy machine, RUN 5, RUN 25: times as long
+longer() {
+	local n=$1 times
+	shift
+	for times in 1 5 25; do
+		counts_begin $S $C
+		"$@" $times
+		upgraded "$n" && return
+	done
+}
 # of a connection that did not live long enough, or ended while it was under way
 SHORT="unanswered matched busy half-closed timeout other-end"
 

@@ -82,16 +82,19 @@ counts_end "$T: IPv6" 1 none
 
 # wrk says nothing of errors when there are none
 wrk_run() {
-	host_exec_iw $C "$@" -t 2 -c 20 -d 1 "http://$A/small" >"$D/wrk" 2>&1 &&
+	host_exec_iw $C "$@" -t 2 -c 20 "http://$A/small" >"$D/wrk" 2>&1 &&
 		! grep -E 'errors|Non-2xx|unable' "$D/wrk" && grep -q '^Requests/sec' "$D/wrk"
 }
-counts_begin $S $C
-wrk_run wrk
-ok $? "$T: wrk" || sed 's/^/# /' "$D/wrk"
+wrk_for() {
+	wrk_run wrk -d "$1"
+	status=$?
+}
+longer 20 wrk_for
+ok $status "$T: wrk" || sed 's/^/# /' "$D/wrk"
 diag "$(grep ^Req "$D/wrk")"
 # shellcheck disable=SC2086
 counts_end "$T: wrk" 20 $SHORT
-wrk_run wrk -H 'Connection: close'
+wrk_run wrk -d 1 -H 'Connection: close'
 ok $? "$T: wrk, a connection per request" || sed 's/^/# /' "$D/wrk"
 diag "$(grep ^Req "$D/wrk")"
 host_end $pid
@@ -101,7 +104,7 @@ IWSOCK_CONF=/dev/null host_bg_iw $S nginx.log nginx -c "$D/nginx.conf"
 pid=$!
 host_port $S 80 || { fail "$T: starts again"; return; }
 was="$(ends $S switched) $(plain_reasons $S) $(ends $C switched) $(plain_reasons $C)"
-IWSOCK_CONF=/dev/null wrk_run wrk -H 'Connection: close'
+IWSOCK_CONF=/dev/null wrk_run wrk -d 1 -H 'Connection: close'
 ok $? "$T: wrk, a connection per request, young" || sed 's/^/# /' "$D/wrk"
 diag "$(grep ^Req "$D/wrk")"
 is "$(ends $S switched) $(plain_reasons $S) $(ends $C switched) $(plain_reasons $C)" "$was" "$T: the daemons hear nothing of young connections"
