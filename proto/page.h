@@ -16,7 +16,7 @@
 /* ---- the segment of a stream: one sealed memfd, mapped by the daemon and by each process that uses the stream ----
  *
  *	0	struct iw_page	(one page)
- *	4096	struct iw_dir	x 2, for the rings (unused in carrier mode)
+ *	4096	struct iw_ring_dir x 2 (ring.h), not used yet
  *	8192	tx ring, then rx ring
  */
 #define IW_PAGE_MAGIC	0x49575047u	/* "IWPG" */
@@ -85,17 +85,6 @@ struct iw_page {
 };
 static_assert(offsetof(struct iw_page, end) == 128, "iw_page");
 static_assert(sizeof(struct iw_page) <= IW_PAGE_SIZE, "iw_page");
-
-/* One ring direction: producer's and consumer's fields on lines of their own. Reserved until rings come. */
-struct iw_dir {
-	_Alignas(64) _Atomic uint64_t head;
-	_Atomic uint64_t seg_s, seg_e;
-	_Alignas(64) _Atomic uint64_t tail;
-	_Atomic uint32_t armed;
-	_Atomic uint32_t mode;		/* 0 carrier, 1 ring */
-	_Alignas(64) _Atomic uint64_t owner;
-};
-static_assert(sizeof(struct iw_dir) == 192, "iw_dir");
 
 /* ---- the page of a process: between its library and the daemon; each may spoil its own connections only ---- */
 #define IW_PROC_MAGIC	0x49575052u	/* "IWPR" */

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The models of setting up (docs/upgrade.md) and of mapped queue pairs (docs/mapped.md): no octet lost, doubled or read as the wrong kind, and
-# nobody waits for ever, whatever is slow, breaks, dies or closes at whatever step; and each way to get it wrong that a model knows (FAULT_*) is
-# found. IW_LONG: larger ones, too.
+# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md) and of rings (docs/rings.md): no octet lost, doubled or read
+# as the wrong kind, and nobody waits for ever, whatever is slow, breaks, dies or closes at whatever step; and each way to get it wrong that a
+# model knows (FAULT_*) is found. IW_LONG: larger ones, too.
 . "$(dirname "$0")/lib/tap.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 for p in spin cc; do
@@ -48,6 +48,7 @@ memory=1900 time=900	# MiB, s; of each
 switch more holds -DMORE
 upgrade longer holds -DN=3
 join longer holds -DN=3
+ring longer holds -DN=3
 switch ends-by-death holds -DFEW=3
 upgrade ends-whole holds
 join ends-whole holds
@@ -67,8 +68,11 @@ mapped bursts holds -DBURSTS
 mapped burst-deaths holds -DBURSTS -DFINE
 mapwake whole holds
 mapwake ends holds
+ring senders holds -DSECOND
+ring waiting holds
+ring others holds -DLEAVES
 EOF
-for model in upgrade switch join mapped mapwake; do
+for model in upgrade switch join mapped mapwake ring; do
 	grep -oE 'FAULT_[A-Z0-9_]+[A-Z0-9]' "$here/$model.pml" | sort -u | sed "s/.*/$model & fault -D&/"
 done >>"$dir/list"
 while read -r model name wanted defines; do

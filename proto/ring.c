@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+/* One direction of a pair on one host: a ring in front of the carrier. */
+#include "ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FLAGS	(uint64_t)(IW_RING_OPEN | IW_RING_OFFERED)
+
+/* Copies between the ring, from pos on, and v[], from skip on. */
+static void copy(const struct iw_ring *r, uint64_t pos, const struct iovec *v, size_t skip, size_t len, bool in)
+{
+	for (; skip && skip >= v->iov_len; v++)
+		skip -= v->iov_len;
+	while (len) {
+		size_t off = pos & (r->len - 1), n = v->iov_len - skip;
+		uint8_t *p = (uint8_t *)v->iov_base + skip;
+
+		if (n > len)
+			n = len;
+		if (n > r->len - off)
+			n = r->len - off;
+		if (in)
+			memcpy(r->mem + off, p, n);
+		else
+			memcpy(p, r->mem + off, n);
+		pos += n;
+		len -= n;
+		skip += n;
+		for (; len && skip >= v->iov_len; v++)
+			skip -= v->iov_len;
+	}
+}
+
+bool iw_ring_open(struct iw_ring *r)
+{
+	uint64_t w = atomic_load(&r->dir->head);
+
+	if (w & IW_RING_OPEN)
+		return true;
+	if (!(w & IW_RING_OFFERED) || atomic_load(&r->dir->tail) != w >> IW_RING_SHIFT)
+		return false;
+	r->pos = w >> IW_RING_SHIFT;
+	return atomic_compare_exchange_strong(&r->dir->head, &w, w | IW_RING_OPEN);
+}
+
+/* Free octets; of a tail that makes no sense, none. */
+static uint64_t room(const struct iw_ring *r)
+{
+	uint64_t used = r->pos - atomic_load_explicit(&r->dir->tail, memory_order_acquire);
+
+	return used > r->len ? 0 : r->len - used;
+}
+
+size_t iw_ring_put(struct iw_ring *r, const struct iovec *v, size_t skip, size_t len)
+{
+	uint64_t w = atomic_load_explicit(&r->dir->head, memory_order_relaxed), n = room(r);
+
+	if (!(w & IW_RING_OPEN))
+		return 0;
+	if (n > len)
+		n = len;
+	if (n && w >> IW_RING_SHIFT == r->pos) {
+		copy(r, r->pos, v, skip, n, true);
+		if (!atomic_compare_exchange_strong(&r->dir->head, &w, w + (n << IW_RING_SHIFT)))
+			return 0;	/* shut meanwhile */
+		r->pos += n;
+	} else {
+		n = 0;
+	}
+	if (n < len)
+		atomic_fetch_and(&r->dir->head, ~(uint64_t)IW_RING_OPEN);
+	return n;
+}
+
+static ssize_t left(const struct iw_ring *r, uint64_t w)
+{
+	uint64_t n = ((w >> IW_RING_SHIFT) - r->pos) & (UINT64_MAX >> IW_RING_SHIFT);
+
+	return n > r->len ? -EPROTO : (ssize_t)n;
+}
+
+ssize_t iw_ring_left(const struct iw_ring *r)
+{
+	return left(r, atomic_load_explicit(&r->dir->head, memory_order_acquire));
+}
+
+void iw_ring_peek(const struct iw_ring *r, const struct iovec *v, size_t skip, size_t ahead, size_t len)
+{
+	copy(r, r->pos + ahead, v, skip, len, false);
+}
+
+void iw_ring_consumed(struct iw_ring *r, size_t len)
+{
+	r->pos += len;
+	atomic_store_explicit(&r->dir->tail, r->pos, memory_order_release);
+}
+
+/* It begins anew, on its first page. */
+void iw_ring_offer(struct iw_ring *r)
+{
+	uint64_t w = r->pos << IW_RING_SHIFT;
+
+	atomic_store(&r->dir->tail, 0);
+	if (atomic_compare_exchange_strong(&r->dir->head, &w, IW_RING_OFFERED))
+		r->pos = 0;
+	else	/* the other side wrote there */
+		atomic_store(&r->dir->tail, r->pos);
+}
+
+ssize_t iw_ring_shut(struct iw_ring *r)
+{
+	return left(r, atomic_fetch_and(&r->dir->head, ~FLAGS));
+}
