@@ -33,7 +33,7 @@ LIB = $(COMMON) -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE
 PROTO := $(patsubst %.c,$(B)/obj/%.o,$(wildcard proto/*.c))
 IWCTL := $(patsubst %.c,$(B)/obj/%.o,$(wildcard iwctl/*.c))
 DAEMON := $(patsubst %.c,$(B)/obj/%.o,$(wildcard daemon/*/*.c))
-PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(filter-out proto/session.c,$(wildcard proto/*.c)))
+PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(filter-out proto/ring.c proto/session.c,$(wildcard proto/*.c)))
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 # by theme in folders, their programs in one
