@@ -96,16 +96,26 @@ void iw_ring_consumed(struct iw_ring *r, size_t len)
 	atomic_store_explicit(&r->dir->tail, r->pos, memory_order_release);
 }
 
-/* It begins anew, on its first page. */
-void iw_ring_offer(struct iw_ring *r)
+/* It is shut and empty, so both words are the consumer's: it begins anew, on its first page. */
+static void anew(struct iw_ring *r, uint64_t head)
 {
 	uint64_t w = r->pos << IW_RING_SHIFT;
 
 	atomic_store(&r->dir->tail, 0);
-	if (atomic_compare_exchange_strong(&r->dir->head, &w, IW_RING_OFFERED))
+	if (atomic_compare_exchange_strong(&r->dir->head, &w, head))
 		r->pos = 0;
 	else	/* the other side wrote there */
 		atomic_store(&r->dir->tail, r->pos);
+}
+
+void iw_ring_offer(struct iw_ring *r)
+{
+	anew(r, IW_RING_OFFERED);
+}
+
+void iw_ring_staged(struct iw_ring *r, size_t len)
+{
+	anew(r, (uint64_t)len << IW_RING_SHIFT);
 }
 
 ssize_t iw_ring_shut(struct iw_ring *r)

@@ -67,6 +67,11 @@ void iw_ring_peek(const struct iw_ring *r, const struct iovec *v, size_t skip, s
 void iw_ring_consumed(struct iw_ring *r, size_t len);
 /* While it is shut and empty: whoever has this stream looks from now on, and nobody of this process sleeps for it. */
 void iw_ring_offer(struct iw_ring *r);
+/*
+ * While it is shut and empty, and nobody of this process sleeps for it: r->mem is the caller's. len octets, at most r->len, that he received there
+ * from the carrier are in the ring from now on, as if the producer had put them there.
+ */
+void iw_ring_staged(struct iw_ring *r, size_t len);
 /* Before anything is left to the kernel. Returns what iw_ring_left() does, which does not grow any more. */
 ssize_t iw_ring_shut(struct iw_ring *r);
 

@@ -16,6 +16,7 @@
 #ifdef FAULT_FULL
 #define N 3
 #define R 1
+#define LEAVES
 #endif
 #ifdef FAULT_REST
 #define LEAVES
@@ -28,8 +29,10 @@
 #endif
 #ifdef SECOND
 #define most(who) (who -> 1 : N)
+#define stages false
 #else
 #define most(who) (who -> 0 : N)
+#define stages true
 #endif
 #define K 2		/* octets of the carrier */
 
@@ -148,7 +151,7 @@ out:	skip
 
 proctype Reader()
 {
-	byte h, v;
+	byte h, v, n;
 	bool o, w;
 
 	{
@@ -171,10 +174,10 @@ again:	skip;
 	if
 	:: tail < h ->
 #endif
-		v = ring[tail % R];
-		d_step { tail++; take(v) };
-		clock = false;
-		goto again
+		if
+		:: v = ring[tail % R]; d_step { tail++; take(v) }; clock = false; goto again
+		:: clock = false; goto out
+		fi
 	:: else
 	fi;
 	if
@@ -187,6 +190,21 @@ again:	skip;
 	fi;
 	if
 	:: atomic { carrier?v -> take(v) }; clock = false; goto again
+#ifndef FAULT_STAGE
+	:: nempty(carrier) && sleepers == 0 && stages ->
+#else
+	:: nempty(carrier) ->
+#endif
+		tail = 0;	/* at once more than is asked for: it is in the ring then, as if the producer had put it there */
+		n = 0;
+		do
+		:: n < R && nempty(carrier) -> d_step { carrier?v; ring[n] = v; n++ }
+		:: n > 0 -> break
+		od;
+		skip;
+		d_step { if :: same -> pos = n :: else -> assert(false) fi };
+		clock = false;
+		goto again
 	:: empty(carrier) && eof -> goto end
 	:: empty(carrier) && !eof
 	fi;

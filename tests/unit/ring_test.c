@@ -88,6 +88,19 @@ static void states(void **state)
 	assert_int_equal(iw_ring_shut(&rx), 0);
 	assert_int_equal(put(&tx, "n", 1), 0);
 	assert_int_equal(iw_ring_left(&rx), 0);
+	memcpy(rx.mem, "opq", 3);
+	iw_ring_staged(&rx, 3);
+	assert_true(iw_ring_is_shut(&rx));
+	assert_int_equal(iw_ring_left(&rx), 3);
+	get(&rx, got, 2);
+	assert_memory_equal(got, "op", 2);
+	assert_int_equal(put(&tx, "r", 1), 0);
+	assert_false(iw_ring_open(&tx));
+	get(&rx, got, 1);
+	iw_ring_offer(&rx);
+	assert_true(iw_ring_open(&tx));
+	assert_int_equal(put(&tx, "r", 1), 1);
+	assert_int_equal(iw_ring_left(&rx), 1);
 }
 
 static void vectors(void **state)
@@ -138,6 +151,9 @@ static void hostile(void **state)
 				n = iw_ring_shut(&rx);
 				assert_true(n == -EPROTO || (n >= 0 && n <= 8));
 				iw_ring_offer(&rx);
+				iw_ring_staged(&rx, 8);
+				n = iw_ring_left(&rx);
+				assert_true(n == -EPROTO || (n >= 0 && n <= 8));
 				for (size_t b = 8; b < LEN; b++)
 					assert_int_equal(m->s.mem[b], 0x55);
 				for (size_t b = 0; b < 64; b++)
@@ -248,6 +264,10 @@ static uint64_t consume(struct talk *t)
 			n = recv(t->fd, buf, len, MSG_DONTWAIT);
 			if (n < 0 && rnd(t, 2)) {
 				iw_ring_offer(&r);
+				continue;
+			}
+			if (n < 0 && rnd(t, 2) && (n = recv(t->fd, r.mem, r.len, 0)) > 0) {
+				iw_ring_staged(&r, (size_t)n);
 				continue;
 			}
 			if (n < 0)
