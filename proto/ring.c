@@ -60,17 +60,19 @@ size_t iw_ring_put(struct iw_ring *r, const struct iovec *v, size_t skip, size_t
 		return 0;
 	if (n > len)
 		n = len;
-	if (n && w >> IW_RING_SHIFT == r->pos) {
-		copy(r, r->pos, v, skip, n, true);
-		if (!atomic_compare_exchange_strong(&r->dir->head, &w, w + (n << IW_RING_SHIFT)))
-			return 0;	/* shut meanwhile */
-		r->pos += n;
-	} else {
-		n = 0;
-	}
-	if (n < len)
-		atomic_fetch_and(&r->dir->head, ~(uint64_t)IW_RING_OPEN);
+	if (!n)
+		return 0;
+	copy(r, r->pos, v, skip, n, true);
+	if (!atomic_compare_exchange_strong(&r->dir->head, &w, w + (n << IW_RING_SHIFT)))
+		return 0;	/* shut meanwhile */
+	r->pos += n;
 	return n;
+}
+
+void iw_ring_leave(struct iw_ring *r)
+{
+	if (iw_ring_takes(r, false))
+		atomic_fetch_and(&r->dir->head, ~(uint64_t)IW_RING_OPEN);
 }
 
 static ssize_t left(const struct iw_ring *r, uint64_t w)

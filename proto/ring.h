@@ -46,11 +46,10 @@ static inline bool iw_ring_takes(const struct iw_ring *r, bool open)
 
 /* Only when no octet of this direction is in the carrier, and no call of this process is about to put one there. false: it is not offered. */
 bool iw_ring_open(struct iw_ring *r);
-/*
- * Puts octets of v[], from skip on. Returns how many of len it took; what is left goes into the carrier, since the ring is shut then: full, or by
- * the consumer.
- */
+/* Puts octets of v[], from skip on. Returns how many of len it took: 0 when it is full, or was shut. */
 size_t iw_ring_put(struct iw_ring *r, const struct iovec *v, size_t skip, size_t len);
+/* Before octets go into the carrier: the ring takes none any more, else later ones would be before them. */
+void iw_ring_leave(struct iw_ring *r);
 
 /* ---- the consumer ---- */
 
