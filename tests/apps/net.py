@@ -236,12 +236,15 @@ def smtp_server(host, port):
         threading.Thread(target=serve, args=(s,), daemon=True).start()
 
 
-def smtp_client(host, port, conns, mails="1"):
+def smtp_client(host, port, conns, mails="1", more=None):
+    """So many mails on each connection; with more: and as long as that file exists."""
+    done = 0
     for n in range(int(conns)):
         s = connect(host, port)
         f = s.makefile("rb")
+        m = 0
         assert f.readline() == b"220 ready\r\n"
-        for m in range(int(mails)):
+        while m < int(mails) or (more and os.path.exists(more)):
             s.sendall(b"HELO me\r\n")
             assert f.readline() == b"250 ok\r\n"
             s.sendall(b"DATA\r\n")
@@ -250,11 +253,13 @@ def smtp_client(host, port, conns, mails="1"):
             s.sendall(body)
             s.sendall(b".\r\n")
             assert f.readline() == b"250 " + hashlib.sha256(body).hexdigest().encode() + b"\r\n"
+            m += 1
+        done += m
         s.sendall(b"QUIT\r\n")
         assert f.readline() == b"221 bye\r\n"
         assert f.read() == b""
         s.close()
-    print(int(conns) * int(mails), "mails")
+    print(done, "mails")
 
 
 PATTERN = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(8192))  # 256 KiB
