@@ -128,6 +128,18 @@ ok $? "the hosts know each other again" || diag "$(host_ctl 2 peers)"
 counts_begin 1 2
 is "$(asked)" 01 "a daemon later each of them accepts"
 counts_end "a daemon later" 2
+
+# as by a debugger
+both_accept
+daemon=$(daemon_pid 1)
+for _ in $(seq 300); do
+	kill -STOP "$daemon"
+	kill -CONT "$daemon"
+done
+is "$(asked)" 01 "a daemon is stopped and continued, many times: they accept"
+host_ctl 1 check "$(host_addr 2):7403" >/dev/null
+! rig_ended "$daemon"
+ok $? "it goes on"
 exec 5>&- 6>&-
 kill "$first" "$second"
 until_true 10 rig_gone "$second"
