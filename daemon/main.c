@@ -252,11 +252,8 @@ static void signal_next(void);
 /* A terminal that went away sends SIGHUP as the kernel; anybody else means by it that settings be read again. */
 static void signalled(struct op *op, int res, bool more)
 {
-	if (res < 0) {	/* interrupted, by being stopped and continued or traced: that is none of these */
-		if (op_again(res))
-			signal_next();
-		else
-			log_err("signals: %s", strerror(-res));
+	if (op_again(res)) {	/* stopped and continued, or traced */
+		signal_next();
 		return;
 	}
 	if (sig.info.ssi_signo == SIGHUP && sig.info.ssi_code != SI_KERNEL) {

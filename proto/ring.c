@@ -10,12 +10,14 @@
 /* Copies between the ring, from pos on, and v[], from skip on. */
 static void copy(const struct iw_ring *r, uint64_t pos, const struct iovec *v, size_t skip, size_t len, bool in)
 {
-	for (; skip && skip >= v->iov_len; v++)
-		skip -= v->iov_len;
 	while (len) {
-		size_t off = pos & (r->len - 1), n = v->iov_len - skip;
-		uint8_t *p = (uint8_t *)v->iov_base + skip;
+		size_t off = pos & (r->len - 1), n;
+		uint8_t *p;
 
+		for (; skip >= v->iov_len; v++)
+			skip -= v->iov_len;
+		n = v->iov_len - skip;
+		p = (uint8_t *)v->iov_base + skip;
 		if (n > len)
 			n = len;
 		if (n > r->len - off)
@@ -27,8 +29,6 @@ static void copy(const struct iw_ring *r, uint64_t pos, const struct iovec *v, s
 		pos += n;
 		len -= n;
 		skip += n;
-		for (; len && skip >= v->iov_len; v++)
-			skip -= v->iov_len;
 	}
 }
 

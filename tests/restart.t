@@ -132,8 +132,9 @@ counts_end "a daemon later" 2
 # as by a debugger
 both_accept
 daemon=$(daemon_pid 1)
-for _ in $(seq 300); do
+for i in $(seq 400); do		# some of them for a moment only, some for longer
 	kill -STOP "$daemon"
+	[ $((i % 3)) != 0 ] || sleep 0.003
 	kill -CONT "$daemon"
 done
 is "$(asked)" 01 "a daemon is stopped and continued, many times: they accept"

@@ -280,7 +280,7 @@ init {
 #endif
 	}
 	if
-	:: true -> atomic { dead = true }
+	:: true -> dead = true
 	:: true -> broken = true
 	:: true
 	fi

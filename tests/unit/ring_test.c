@@ -133,7 +133,7 @@ static void hostile(void **state)
 {
 	const uint64_t odd[] = { 0, 1, 2, 3, 4, 7, 31, 32, 35, 36, 37, UINT64_MAX, UINT64_MAX - 3, UINT64_MAX << 2, 1ull << 63, (1ull << 63) | 3, 1ull << 62 };
 	struct { uint8_t before[64]; struct shared s; uint8_t after[64]; } *m = aligned_alloc(64, sizeof(*m));
-	uint8_t buf[LEN];
+	uint8_t buf[LEN] = { 0 };
 
 	for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++)
 		for (size_t j = 0; j < sizeof(odd) / sizeof(*odd); j++)
