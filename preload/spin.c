@@ -18,6 +18,7 @@
 #define TRIAL		8u		/* and so often, since the other end has to learn of it */
 #define APART_NS	1000		/* looks: each keeps what sends from the socket for a moment */
 #define GAP_NS		20000		/* between two looks: perhaps the processor had something else to do */
+#define SAVED_NS	4000		/* what a look that paid has saved both ends, at least: a sleep, and a wake-up */
 #define CREDIT_MOST_NS	1000000ll	/* of the time that paid looks took, others may take as much without a pause */
 #define PAUSE_NS	200000ll	/* after one that did not pay, and no credit; twice as long each time */
 #define PAUSE_MOST_NS	1000000000ll
@@ -66,6 +67,11 @@ static int64_t how_long(int64_t now)
 	return habit.nears >= NEAR ? NEAR_NS : 0;
 }
 
+bool iw_spin_may(void)
+{
+	return atomic_load_explicit(&iw_conf_spin, memory_order_relaxed) != IW_SPIN_NO && !one_cpu(iw_mono_ns());
+}
+
 void iw_spin_begin(struct iw_spin *z)
 {
 	*z = (struct iw_spin){ 0 };
@@ -74,6 +80,7 @@ void iw_spin_begin(struct iw_spin *z)
 	z->begin = z->last = iw_mono_ns();
 	z->most = how_long(z->begin);
 	z->held = z->most;
+	z->apart = APART_NS;
 	if (z->held)
 		iw_handlers_hold();
 }
@@ -98,16 +105,6 @@ static bool taken_away(void)
 	return u.ru_nivcsw != before;
 }
 
-static void relax(void)
-{
-	for (int i = 0; i < 8; i++)
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#else
-		__asm__ volatile("" ::: "memory");
-#endif
-}
-
 bool iw_spin_on(struct iw_spin *z)
 {
 	int64_t now;
@@ -117,9 +114,10 @@ bool iw_spin_on(struct iw_spin *z)
 	if (!z->looks++)
 		return true;
 	do {
-		relax();
+		for (int i = 0; i < 8; i++)
+			iw_relax();
 		now = iw_mono_ns();
-	} while (now - z->last < APART_NS);
+	} while (now - z->last < z->apart);
 	if (now - z->begin < z->most && (now - z->last < GAP_NS || !taken_away())) {
 		z->last = now;
 		return true;
@@ -169,7 +167,7 @@ void iw_spin_end(struct iw_spin *z)
 		}
 	} else if (z->most) {		/* found by a look */
 		habit.pause /= 2;
-		habit.credit = (habit.credit > 0 ? habit.credit : 0) + ns;
+		habit.credit = (habit.credit > 0 ? habit.credit : 0) + (ns > SAVED_NS ? ns : SAVED_NS);
 		if (habit.credit > CREDIT_MOST_NS)
 			habit.credit = CREDIT_MOST_NS;
 	}

@@ -26,11 +26,23 @@
 struct iw_spin {
 	int64_t begin, last;	/* CLOCK_MONOTONIC ns; begin 0: nothing is learned of this wait */
 	int64_t most;		/* how long; 0: not at all */
+	int64_t apart;		/* looks, ns: for who pays less for one than a system call it may be less, once it has begun */
 	uint32_t looks;
 	bool held;
 	int signal;		/* which came first, once it is over */
 };
 
+static inline void iw_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
+}
+
+/* Looking is no waste of itself: it is not forbidden, and there is another processor. */
+bool iw_spin_may(void);
 void iw_spin_begin(struct iw_spin *z);
 bool iw_spin_on(struct iw_spin *z);	/* false: sleep now */
 bool iw_spin_over(struct iw_spin *z);	/* no more looks. true: a handler has come meanwhile, and has run now */
