@@ -40,21 +40,28 @@ bool iw_ring_open(struct iw_ring *r)
 		return true;
 	if (!(w & IW_RING_OFFERED) || atomic_load(&r->dir->tail) != w >> IW_RING_SHIFT)
 		return false;
-	r->pos = w >> IW_RING_SHIFT;
+	r->pos = r->seen = w >> IW_RING_SHIFT;
 	return atomic_compare_exchange_strong(&r->dir->head, &w, w | IW_RING_OPEN);
 }
 
-/* Free octets; of a tail that makes no sense, none. */
-static uint64_t room(const struct iw_ring *r)
+/* Free octets, of so many that are wanted; of a tail that makes no sense, none. */
+static uint64_t room(struct iw_ring *r, size_t wanted)
 {
-	uint64_t used = r->pos - atomic_load_explicit(&r->dir->tail, memory_order_acquire);
+	uint64_t used = r->pos - r->seen, seen;
 
-	return used > r->len ? 0 : r->len - used;
+	if (used <= r->len && r->len - used >= wanted)
+		return wanted;
+	seen = atomic_load_explicit(&r->dir->tail, memory_order_acquire);
+	used = r->pos - seen;
+	if (used > r->len)
+		return 0;
+	r->seen = seen;
+	return r->len - used;
 }
 
 size_t iw_ring_put(struct iw_ring *r, const struct iovec *v, size_t skip, size_t len)
 {
-	uint64_t w = atomic_load_explicit(&r->dir->head, memory_order_relaxed), n = room(r);
+	uint64_t w = atomic_load_explicit(&r->dir->head, memory_order_relaxed), n = room(r, len);
 
 	if (!(w & IW_RING_OPEN))
 		return 0;
@@ -73,6 +80,17 @@ void iw_ring_leave(struct iw_ring *r)
 {
 	if (iw_ring_takes(r, false))
 		atomic_fetch_and(&r->dir->head, ~(uint64_t)IW_RING_OPEN);
+}
+
+bool iw_ring_taken(const struct iw_ring *r)
+{
+	return atomic_load(&r->dir->head) >> IW_RING_SHIFT == atomic_load(&r->dir->tail);
+}
+
+void iw_ring_begin(struct iw_ring *r)
+{
+	r->pos = atomic_fetch_and(&r->dir->head, ~FLAGS) >> IW_RING_SHIFT;
+	atomic_store(&r->dir->tail, r->pos);
 }
 
 static ssize_t left(const struct iw_ring *r, uint64_t w)
@@ -115,9 +133,23 @@ void iw_ring_offer(struct iw_ring *r)
 	anew(r, IW_RING_OFFERED);
 }
 
+uint8_t *iw_ring_free(const struct iw_ring *r, size_t *len)
+{
+	ssize_t n = iw_ring_left(r);
+	size_t off = n > 0 ? (r->pos + (size_t)n) & (r->len - 1) : 0;
+
+	*len = n < 0 ? 0 : r->len - (size_t)n < r->len - off ? r->len - (size_t)n : r->len - off;
+	return r->mem + off;
+}
+
 void iw_ring_staged(struct iw_ring *r, size_t len)
 {
-	anew(r, (uint64_t)len << IW_RING_SHIFT);
+	uint64_t w = atomic_load(&r->dir->head);
+
+	if (w == r->pos << IW_RING_SHIFT)
+		anew(r, (uint64_t)len << IW_RING_SHIFT);
+	else
+		atomic_compare_exchange_strong(&r->dir->head, &w, w + ((uint64_t)len << IW_RING_SHIFT));
 }
 
 ssize_t iw_ring_shut(struct iw_ring *r)

@@ -34,6 +34,7 @@ struct iw_ring {
 	uint8_t *mem;
 	uint64_t len;		/* octets, a power of two */
 	uint64_t pos;		/* its own position, which it does not read back */
+	uint64_t seen;		/* by the producer: how far the consumer was, when it was last asked */
 };
 
 /* ---- the producer ---- */
@@ -51,7 +52,13 @@ size_t iw_ring_put(struct iw_ring *r, const struct iovec *v, size_t skip, size_t
 /* Before octets go into the carrier: the ring takes none any more, else later ones would be before them. */
 void iw_ring_leave(struct iw_ring *r);
 
+/* All that was put was read, as the consumer says. */
+bool iw_ring_taken(const struct iw_ring *r);
+
 /* ---- the consumer ---- */
+
+/* It begins where the producer is, with the ring shut and nothing in it: whoever had it before has taken all. */
+void iw_ring_begin(struct iw_ring *r);
 
 /* The carrier may be read, and slept on, if nothing is in the ring either. */
 static inline bool iw_ring_is_shut(const struct iw_ring *r)
@@ -67,9 +74,10 @@ void iw_ring_consumed(struct iw_ring *r, size_t len);
 /* While it is shut and empty: whoever has this stream looks from now on, and nobody of this process sleeps for it. */
 void iw_ring_offer(struct iw_ring *r);
 /*
- * While it is shut and empty, and nobody of this process sleeps for it: r->mem is the caller's. len octets, at most r->len, that he received there
- * from the carrier are in the ring from now on, as if the producer had put them there.
+ * While it is shut, and nobody of this process sleeps for it, what is free of the ring is the caller's: *len octets of it in one piece, behind those
+ * that are there. len that he received there from the carrier are in the ring from then on, as if the producer had put them there.
  */
+uint8_t *iw_ring_free(const struct iw_ring *r, size_t *len);
 void iw_ring_staged(struct iw_ring *r, size_t len);
 /* Before anything is left to the kernel. Returns what iw_ring_left() does, which does not grow any more. */
 ssize_t iw_ring_shut(struct iw_ring *r);

@@ -44,6 +44,7 @@ bool eof, broken;	/* the producer's end is closed; the consumer's is */
 
 bool plock, clock;	/* within either process */
 byte senders;		/* calls that are in the carrier */
+bool kicked;
 byte sleepers;		/* threads that sleep for it in the kernel, or are about to */
 byte sent[2], got[2];
 byte ended;		/* senders that will send no more */
@@ -189,12 +190,12 @@ again:	skip;
 	:: !o && !w
 	fi;
 	if
-	:: atomic { carrier?v -> take(v) }; clock = false; goto again
-#ifndef FAULT_STAGE
-	:: nempty(carrier) && sleepers == 0 && stages ->
-#else
-	:: nempty(carrier) ->
-#endif
+	:: atomic { carrier?v -> take(v) };
+		if
+		:: sleepers == 0 -> goto offer	/* whatever else is in the carrier: it is looked into as long as the ring is not open */
+		:: true -> clock = false; goto again
+		fi
+	:: nempty(carrier) && stages ->
 		tail = 0;	/* at once more than is asked for: it is in the ring then, as if the producer had put it there */
 		n = 0;
 		do
@@ -203,6 +204,9 @@ again:	skip;
 		od;
 		skip;
 		d_step { if :: same -> pos = n :: else -> assert(false) fi };
+#ifndef FAULT_STAGE
+		kicked = true;	/* who sleeps for it is told */
+#endif
 		clock = false;
 		goto again
 	:: empty(carrier) && eof -> goto end
@@ -219,7 +223,7 @@ again:	skip;
 #else
 	:: true ->
 #endif
-		tail = 0;	/* it begins anew, on its first page */
+offer:		tail = 0;	/* it begins anew, on its first page */
 		d_step { if :: same -> pos = 0; offered = true :: else fi };
 		clock = false;
 		goto again
@@ -264,7 +268,7 @@ proctype Poller()
 	fi;
 	sleepers++;
 	clock = false;
-	(nempty(carrier) || eof || idle);
+	(nempty(carrier) || eof || idle || kicked);
 	sleepers--;
 told:	skip
 	} unless { broken }
