@@ -33,7 +33,7 @@ LIB = $(COMMON) -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE
 PROTO := $(patsubst %.c,$(B)/obj/%.o,$(wildcard proto/*.c))
 IWCTL := $(patsubst %.c,$(B)/obj/%.o,$(wildcard iwctl/*.c))
 DAEMON := $(patsubst %.c,$(B)/obj/%.o,$(wildcard daemon/*/*.c))
-PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(filter-out proto/ring.c proto/session.c,$(wildcard proto/*.c)))
+PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(filter-out proto/session.c,$(wildcard proto/*.c)))
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 # by theme in folders, their programs in one
@@ -48,7 +48,7 @@ APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
 # DELAY=SEED: the steps in which maps change hands take longer by chance; for tests/delays.t
 ifneq ($(DELAY),)
 LATE := obj/daemon/stream/agent obj/daemon/stream/burst obj/daemon/stream/map obj/daemon/stream/keep obj/daemon/stream/carrier_pump obj/daemon/cm/mapping obj/daemon/cm/switch obj/daemon/rnic/soft_rest \
-	$(addprefix pic/preload/,map $(addprefix paths/,mapped mapped_call mapped_in mapped_rx mapped_sleep mapped_tx) kick orphan ready stream switch swap reg reg_kick reg_learn reg_room epoll_set shutdown) $(addprefix pic/proto/,map end end_rx end_tx)
+	$(addprefix pic/preload/,map $(addprefix paths/,mapped mapped_call mapped_in mapped_rx mapped_sleep mapped_tx rings rings_rx rings_tx rings_rest) kick orphan ready stream switch swap reg reg_kick reg_learn reg_room epoll_set shutdown) $(addprefix pic/proto/,map end end_rx end_tx)
 $(LATE:%=$(B)/%.o): COMMON += -finstrument-functions -finstrument-functions-exclude-function-list=sys6 -DDELAY=$(DELAY)u -include tests/lib/delays.h
 endif
 

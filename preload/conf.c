@@ -20,7 +20,7 @@ static struct iw_policy policy;
 static bool broken;
 static char path[256];
 _Atomic uint32_t iw_conf_least_calls, iw_conf_least_octets;
-_Atomic bool iw_conf_burst;
+_Atomic bool iw_conf_burst, iw_conf_rings;
 _Atomic uint8_t iw_conf_spin;
 static _Atomic uint32_t state;		/* 0 not read, 1 being read, 2 there */
 static struct iw_lock policy_lock;
@@ -63,6 +63,7 @@ static void load(void)
 	if (broken)
 		iw_policy_parse(&policy, "", 0, "", NULL, 0);
 	atomic_store_explicit(&iw_conf_burst, policy.burst, memory_order_relaxed);
+	atomic_store_explicit(&iw_conf_rings, policy.rings, memory_order_relaxed);
 	atomic_store_explicit(&iw_conf_spin, policy.spin, memory_order_relaxed);
 	least = iw_policy_least(&policy, iw_program(), path);
 	atomic_store_explicit(&iw_conf_least_calls, least.calls, memory_order_relaxed);

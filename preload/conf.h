@@ -25,8 +25,8 @@ static inline bool iw_conf_young(uint32_t calls, uint32_t octets)
 /* What its own rule says: one look per connection, when it is not young any more. false: plain TCP (policy); the limits are those of all. */
 bool iw_conf_upgrade(enum iw_verb verb, const struct iw_addr *a, struct iw_upgrade *u);
 
-extern _Atomic uint8_t iw_conf_spin;	/* enum iw_policy_spin. Both once it was read */
-extern _Atomic bool iw_conf_burst;
+extern _Atomic uint8_t iw_conf_spin;	/* enum iw_policy_spin. These once it was read */
+extern _Atomic bool iw_conf_burst, iw_conf_rings;
 
 void iw_conf_load(void);	/* from now on the limits are those of the file */
 void iw_conf_forked_child(void);

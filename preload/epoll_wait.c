@@ -5,6 +5,7 @@
  * An event that the old registration of a swapped fd left behind is dropped, and the new registration is armed again, so that
  * it reports by itself: no edge and no ONESHOT is lost, none is delivered twice.
  */
+#include <errno.h>
 #include <poll.h>
 
 #include "deadline.h"
@@ -15,6 +16,7 @@
 #include "path.h"
 #include "ready.h"
 #include "paths/burst.h"
+#include "paths/rings.h"
 #include "real.h"
 #include "reg.h"
 #include "spin.h"
@@ -29,6 +31,7 @@ IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct
 
 #define BATCH	64
 #define AWAKE_MS 2	/* a wait that may be shorter is the kernel's */
+#define LOOKS	8	/* at all rings of a set, in a row */
 #define KNOWN	64	/* the most events that are said without the kernel */
 
 struct hit {
@@ -425,24 +428,76 @@ static int wait_some(const struct wait *w)
 	return (int)n;
 }
 
+/* Does it return at once, whatever there is? */
+static bool at_once(const struct wait *w)
+{
+	return w->call == PWAIT2 ? w->t && !w->left.tv_sec && !w->left.tv_nsec : !w->ms;
+}
+
+/*
+ * What comes into rings the kernel does not tell of: they are looked at for a moment, where that paid, before they are shut for a sleep. true:
+ * interrupted.
+ */
+static bool rings_awake(const struct wait *w, uint32_t set, struct iw_spin *z)
+{
+	struct pollfd p = { .fd = w->epfd, .events = POLLIN };
+	struct timespec t = { 0, 0 };
+	bool found = false, came;
+	long n = 0;
+
+	iw_spin_begin(z);
+	while (!found && n <= 0 && iw_spin_on(z)) {
+		for (int i = 0; i < LOOKS && !found; i++)
+			found = iw_rings_look(set, false);
+		if (!found)
+			n = IW_SYS(ppoll, &p, 1, &t, NULL, 8);
+	}
+	came = iw_spin_over(z);
+	if (found || n > 0) {
+		iw_spin_end(z);
+		z->begin = 0;
+	}
+	return came && !found && n <= 0;
+}
+
+static int what_is_known(struct iw_look *l, const struct wait *w, uint32_t seq)
+{
+	return iw_look_any() && writable(w->ev, w->n) && iw_mask_ok(w->ss) ? with_known(l, w, seq) : 0;
+}
+
+static int known_of_rings(struct iw_look *l, const struct wait *w, uint32_t seq, bool sleeps)
+{
+	iw_rings_look(l->set, sleeps);
+	return what_is_known(l, w, seq);
+}
+
 /* With mapped streams in some set. *again: nothing stands, and the kernel has not said that the time is over. */
 static int wait_look(const struct wait *w, bool *again)
 {
 	uint32_t seq = atomic_load(&iw_reg_swaps);
 	struct iw_look l;
+	bool ringed = iw_rings_any(), sleeps = !at_once(w);
+	struct iw_spin z = { 0 };
 	int n;
 
 	iw_look_begin(&l, w->epfd);
 	iw_set_waited(w->epfd, l.set);
+	n = ringed ? known_of_rings(&l, w, seq, false) : 0;
+	if (ringed && !n && sleeps && (w->call == WAIT || !w->ss) && rings_awake(w, l.set, &z)) {
+		iw_look_end(&l);
+		return iw_fail(EINTR);
+	}
 	iw_look_sleeps(&l);
 	if (atomic_load(&iw_reg_nested) && iw_look_any())
 		iw_ready_sets();
-	n = iw_look_any() && writable(w->ev, w->n) && iw_mask_ok(w->ss) ? with_known(&l, w, seq) : 0;
+	if (!n)
+		n = ringed ? known_of_rings(&l, w, seq, sleeps) : what_is_known(&l, w, seq);
 	if (!n) {
 		n = atomic_load_explicit(&iw_reg_mapped, memory_order_relaxed) || atomic_load_explicit(&iw_streams_near, memory_order_relaxed) ?
-			    wait_some(w) : wait_once(w);
+			    (ringed ? wait_once(w) : wait_some(w)) : wait_once(w);
 		*again = n > 0;
 	}
+	iw_spin_end(&z);
 	iw_look_woke(&l);
 	if (*again)
 		n = review_look(&l, w, n, seq);

@@ -12,6 +12,7 @@
 #include "kinds.h"
 #include "lib.h"
 #include "map.h"
+#include "paths/rings.h"
 #include "proc.h"
 #include "real.h"
 #include "reg.h"
@@ -279,11 +280,13 @@ static inline int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg
 
 	if (!iw_turn(&t, fd, IW_TURN_ASK))
 		return dups ? dup_fcntl(real, fd, cmd, arg) : real(fd, cmd, arg);
-	if (t.s && cmd == F_SETFL && (arg & O_ASYNC))
+	if (t.s && cmd == F_SETFL && (arg & O_ASYNC) && !iw_rings_still(t.s))
 		iw_map_give(fd, t.s);
 	if (dups || cmd == F_SETFD)
 		iw_turn_exec(&t, fd, !dups && (arg & FD_CLOEXEC));
 	r = dups ? dup_fcntl(real, fd, cmd, arg) : real(fd, cmd, arg);
+	if (t.s && cmd == F_SETFL)
+		atomic_store(&t.s->ring_mode, 0);
 	iw_turn_end();
 	return r;
 }

@@ -8,6 +8,7 @@
 #include "lib.h"
 #include "map.h"
 #include "path.h"
+#include "paths/rings.h"
 #include "real.h"
 #include "stream.h"
 #include "sys.h"
@@ -53,6 +54,8 @@ static int stream_inq(struct iw_stream *s, int fd, void *arg)
 
 static int stream_ioctl(struct iw_stream *s, int fd, unsigned long req, void *arg)
 {
+	int n;
+
 	switch (req) {
 	case SIOCOUTQ:
 		return put_int(arg, iw_path(s)->outq(s, fd, false));
@@ -61,8 +64,13 @@ static int stream_ioctl(struct iw_stream *s, int fd, unsigned long req, void *ar
 	case SIOCATMARK:
 		return iw_stream_local(s) ? iw_real.ioctl(fd, req, arg) : put_int(arg, 0);
 	case FIOASYNC:
-		iw_map_give(fd, s);
+		if (!iw_rings_still(s))
+			iw_map_give(fd, s);
 		return iw_real.ioctl(fd, req, arg);
+	case FIONBIO:
+		n = iw_real.ioctl(fd, req, arg);
+		atomic_store(&s->ring_mode, 0);
+		return n;
 	case FIOSETOWN:
 	case SIOCSPGRP:
 	case FIOGETOWN:

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -29,12 +30,14 @@
 #include "paths/burst.h"
 #include "paths/carrier.h"
 #include "paths/mapped.h"
+#include "paths/rings.h"
 #include "proc.h"
 #include "quiet.h"
 #include "reg.h"
 #include "sets.h"
 #include "swap.h"
 #include "sys.h"
+#include "tcpstate.h"
 
 #define WET	32u	/* calls in which it is waited for a moment at which the carrier is empty: with requests and answers there is one */
 #define DRAINS	255u	/* calls in which the program may read what the carrier has, while the daemon gives it nothing more */
@@ -172,7 +175,7 @@ void iw_map_gather(struct iw_stream *s)
 		return;
 	iw_burst_wait();
 	iw_map_lock(s, &st);
-	tcp = atomic_load(&s->mapped);
+	tcp = s->map ? atomic_load(&s->mapped) : 0;
 	if (tcp) {
 		iw_burst_end(s);
 		s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
@@ -216,6 +219,12 @@ int iw_map_fd(struct iw_stream *s, int fd)
 
 /* ---- which ---- */
 
+/* The carrier can be read until what is left of a ring was. */
+static bool behind(int fd)
+{
+	return iw_fd_bits(fd, POLLIN | POLLRDHUP) & (POLLIN | POLLRDHUP | POLLHUP);
+}
+
 static bool survives_exec(int fd)
 {
 	long fl = IW_SYS(fcntl, fd, F_GETFD, 0);
@@ -236,22 +245,31 @@ static int next(int fd, bool all, struct iw_stream **s)
 	return -1;
 }
 
-bool iw_maps_any(bool all)
+/* A ring has octets that nobody else could be given. */
+static bool stays(int fd, struct iw_stream *s, enum iw_heirs heirs)
 {
+	return (heirs == IW_HEIR_FORK || !survives_exec(fd)) && iw_rings_unread(s) && !behind(fd);
+}
+
+bool iw_maps_any(enum iw_heirs heirs)
+{
+	bool all = heirs != IW_HEIR_PROGRAM;
 	struct iw_stream *s;
 	int fd = next(0, all, &s);
 
-	while (fd >= 0 && iw_orphan_known(s))
+	while (fd >= 0 && (iw_orphan_known(s) || stays(fd, s, heirs)))
 		fd = next(fd + 1, all, &s);
 	return fd >= 0;
 }
 
-void iw_maps_give(bool all)
+void iw_maps_give(enum iw_heirs heirs)
 {
+	bool all = heirs != IW_HEIR_PROGRAM;
 	struct iw_stream *s;
 
 	for (int fd = next(0, all, &s); fd >= 0; fd = next(fd + 1, all, &s))
-		iw_map_give(fd, s);
+		if (!stays(fd, s, heirs))
+			iw_map_give(fd, s);
 }
 
 static int fd_of(int tcp, struct iw_stream **s)
@@ -295,10 +313,28 @@ void iw_map_make_way(int tcp)
 
 	if (fd < 0)
 		return;
-	if (iw_orphan(fd, s))
+	if (iw_ringed(s) || iw_orphan(fd, s))
 		elsewhere(fd, s);
 	else
 		iw_map_give(fd, s);
+}
+
+/* Its octets come in order to its parent alone: here it has ended, without an end. */
+static void parents(int fd, struct iw_stream *s)
+{
+	int v[2];
+
+	iw_rings_unmap(s);
+	iw_stream_apart(s);
+	atomic_store(&s->flags, 0);
+	if (IW_SYS(socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, v) < 0) {
+		IW_SYS(close, fd);
+		return;
+	}
+	IW_SYS(dup3, v[0], fd, survives_exec(fd) ? 0 : O_CLOEXEC);
+	IW_SYS(close, v[0]);
+	IW_SYS(close, v[1]);
+	s->ino = iw_fd_ino(fd);
 }
 
 void iw_maps_forked_child(void)
@@ -311,9 +347,13 @@ void iw_maps_forked_child(void)
 		atomic_store(&s->map_lock.v, 0);
 		atomic_store(&s->path, &iw_carrier);
 		atomic_fetch_sub(&maps, 1);
+		iw_fd_unhide_close(tcp);
+		if (!s->map) {
+			parents(fd, s);
+			continue;
+		}
 		iw_stream_carried(s, true);
 		vacate(s->map, s->map_len);
-		iw_fd_unhide_close(tcp);
 		iw_stream_apart(s);
 	}
 }
@@ -372,7 +412,7 @@ static bool may(int fd, struct iw_stream *s)
 /* What the daemon gives. */
 struct given {
 	int tcp;
-	struct iw_map *map;
+	struct iw_map *map;	/* NULL: rings */
 	uint64_t len;
 };
 
@@ -439,18 +479,23 @@ void iw_map_timeouts(int fd, struct iw_stream *s)
 /* From here on its octets go there. Under iw_tab_lock, with its registrations out of all sets. */
 static void begin(int fd, struct iw_stream *s, const struct given *g)
 {
+	iw_handlers_look();
+	atomic_fetch_add(&s->map_epoch, 1);
+	atomic_fetch_add(&maps, 1);
+	s->map = g->map;
+	if (!g->map) {
+		atomic_store(&s->mapped, g->tcp);
+		atomic_store(&s->path, &iw_rings);
+		return;
+	}
 	timeouts(fd, g->tcp);
 	s->map_gathers = !(atomic_load(&iw_stream_end(s)->opts) & IW_SOPT_NODELAY);
 	s->map_pushed = s->map_gathers;		/* what the agent sent last may have been none of the program's */
 	s->map_nodelay = true;
 	iw_burst_end(s);
 	nodelay(g->tcp, 1);
-	s->map = g->map;
 	s->map_len = g->len;
-	iw_handlers_look();
 	iw_mapped_begin(s);
-	atomic_fetch_add(&s->map_epoch, 1);
-	atomic_fetch_add(&maps, 1);
 	iw_stream_carried(s, false);
 	atomic_fetch_sub(&s->tx_put, s->view.f->rs.tx_pos);
 	atomic_store(&s->mapped, g->tcp);
@@ -470,7 +515,7 @@ static bool put_in_place(int fd, struct iw_stream *s, const struct given *g)
 	bool done = iw_stream_alone(s, &fd, 1) && iw_fd_ino(fd) == s->ino && !iw_reg_lost(fd) && !iw_reg_detach(fd);
 
 	if (done) {
-		if (taken(s))
+		if (!g->map || taken(s))
 			begin(fd, s, g);
 		else
 			done = false;
@@ -484,7 +529,7 @@ static bool take(int fd, struct iw_stream *s)
 {
 	struct given g = { .tcp = -1 };
 
-	if (!may(fd, s) || !ask(fd, s, &g))
+	if (iw_stream_local(s) || iw_stream_own(s, fd) || !may(fd, s) || !ask(fd, s, &g))
 		return false;
 	if (!prepare(fd, s, &g) || !dry(s, fd) || !put_in_place(fd, s, &g)) {
 		drop(&g);
@@ -495,14 +540,36 @@ static bool take(int fd, struct iw_stream *s)
 	return true;
 }
 
-static bool behind_gate(int fd, struct iw_stream *s)
+/* The other end of the pair sees what is in the rings of its segment, whether it knows of them or not: nothing, if not. */
+static bool take_rings(int fd, struct iw_stream *s)
+{
+	struct given g = { .tcp = -1 };
+
+	if (iw_fd_bits(fd, POLLRDHUP | POLLPRI) & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI))
+		atomic_store(&s->ring_over, true);
+	if (atomic_load(&s->ring_over) || !may(fd, s))
+		return false;
+	g.tcp = (int)IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0);
+	if (g.tcp >= 0)
+		g.tcp = iw_fd_hide(g.tcp);
+	if (g.tcp < 0)
+		return false;
+	if (iw_rings_begin(s, fd) && put_in_place(fd, s, &g))
+		return true;
+	if (s->ring.segment)
+		iw_rings_unmap(s);
+	drop(&g);
+	return false;
+}
+
+static bool behind_gate(int fd, struct iw_stream *s, bool (*how)(int fd, struct iw_stream *s))
 {
 	uint32_t w = iw_stream_word(s);
 	bool done;
 
-	if (atomic_load(&s->mapped) || !s->holder || iw_stream_local(s) || iw_stream_own(s, fd) || !iw_word_cas(fd, w, iw_word_gated(w)))
+	if (atomic_load(&s->mapped) || !s->holder || !iw_word_cas(fd, w, iw_word_gated(w)))
 		return false;
-	done = take(fd, s);
+	done = how(fd, s);
 	iw_word_set(fd, w);
 	iw_futex_wake(&iw_fdtab[fd], INT32_MAX);
 	return done;
@@ -534,7 +601,7 @@ void iw_map_take(int fd, struct iw_stream *s)
 	atomic_store_explicit(&s->map_wet, 0, memory_order_relaxed);
 	sigs = iw_sig_block();
 	atomic_store_explicit(&s->map_drains, 0, memory_order_relaxed);
-	if (!behind_gate(fd, s) && !drains && !dry(s, fd)) {
+	if (!behind_gate(fd, s, take) && !drains && !dry(s, fd)) {
 		atomic_store_explicit(&s->map_drains, DRAINS, memory_order_relaxed);
 	} else if (!atomic_load(&s->mapped)) {
 		atomic_store_explicit(&s->map_rest, 8u << tries, memory_order_relaxed);
@@ -543,17 +610,53 @@ void iw_map_take(int fd, struct iw_stream *s)
 	iw_sig_restore(sigs);
 }
 
+bool iw_map_rings(int fd, struct iw_stream *s)
+{
+	uint8_t tries = atomic_load_explicit(&s->map_tries, memory_order_relaxed);
+	uint64_t sigs;
+	bool done;
+
+	if (iw_in_vfork())
+		return false;
+	sigs = iw_sig_block();
+	done = behind_gate(fd, s, take_rings);
+	if (!done) {
+		atomic_store_explicit(&s->map_rest, 8u << tries, memory_order_relaxed);
+		atomic_store_explicit(&s->map_tries, tries + (tries < IW_CAND_TRIES), memory_order_relaxed);
+	}
+	iw_sig_restore(sigs);
+	return done;
+}
+
 /* ---- giving back ---- */
 
+/* Whoever reads the carrier now has what is left of a ring first, if the carrier can be read until then. */
+static const struct iw_path_ops *stop_rings(struct iw_stream *s, int fd)
+{
+	if (iw_rings_end(s)) {
+		if (behind(fd))
+			return &iw_rest;
+		iw_stream_reset(s, fd);
+	}
+	iw_rings_unmap(s);
+	return &iw_carrier;
+}
+
 /* Its octets do not go there any more. Returns the hidden number, 0: it was not mapped. */
-static int stop(struct iw_stream *s)
+static int stop(struct iw_stream *s, int fd)
 {
 	struct iw_step st;
 	int tcp;
 
 	iw_map_lock(s, &st);
 	tcp = atomic_load(&s->mapped);
-	if (tcp) {
+	if (tcp && !s->map) {
+		atomic_store(&s->mapped, 0);
+		atomic_store(&s->path, stop_rings(s, fd));
+		atomic_store(&s->known, 0);
+		atomic_fetch_add(&s->map_epoch, 1);
+		atomic_fetch_sub(&maps, 1);
+	} else if (tcp) {
 		if (iw_end_own(&s->view))
 			iw_mapped_end(s);
 		atomic_fetch_add(&s->tx_put, s->view.f->rs.tx_pos);	/* with what went by the map */
@@ -599,7 +702,7 @@ static int out_of_sets(int fd, struct iw_stream *s, bool again, bool shut)
 
 	if (atomic_load(&s->mapped)) {
 		iw_reg_detach(fd);
-		tcp = stop(s);
+		tcp = stop(s, fd);
 		if (shut)
 			IW_SYS(shutdown, fd, SHUT_WR);
 		if (again)
@@ -614,7 +717,7 @@ static void unmap(int fd, struct iw_stream *s)
 	struct iw_ctl_id m;
 	struct iw_ctl_ack r;
 
-	if (iw_orphan_known(s))
+	if (iw_orphan_known(s) || !s->map)
 		return;
 	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
 	m.id = s->stream_id;

@@ -7,12 +7,27 @@
 #ifndef IW_PRELOAD_MAP_H
 #define IW_PRELOAD_MAP_H
 
+#include "conf.h"
 #include "stream.h"
 
 #pragma GCC visibility push(hidden)
 
 /* The daemon would give it: asks when it may be taken, in the call's turn on fd. Keeps errno. */
 void iw_map_take(int fd, struct iw_stream *s);
+/* A pair of this host may go by rings: the same, and nobody is asked. true: it does. */
+bool iw_map_rings(int fd, struct iw_stream *s);
+/* It is time to ask. */
+static inline bool iw_map_wants_rings(struct iw_stream *s)
+{
+	uint32_t rest = atomic_load_explicit(&s->map_rest, memory_order_relaxed);
+
+	if (!atomic_load_explicit(&iw_conf_rings, memory_order_relaxed) || !iw_stream_local(s) || atomic_load_explicit(&s->mapped, memory_order_relaxed) ||
+	    atomic_load_explicit(&s->ring_over, memory_order_relaxed))
+		return false;
+	if (rest)
+		atomic_store_explicit(&s->map_rest, rest - 1, memory_order_relaxed);
+	return !rest;
+}
 /*
  * Gives it back, if it is mapped: what there is goes by the carrier from now on. Waits for the own daemon. In a turn on fd, or with nobody
  * else using the number; not under iw_tab_lock. Keeps errno.
@@ -29,9 +44,14 @@ void iw_map_timeouts(int fd, struct iw_stream *s);
 /* And its TCP_NODELAY and TCP_CORK were changed. */
 void iw_map_gather(struct iw_stream *s);
 
-/* All of this process that others are about to have: but for those that are close-on-exec, if not all. */
-void iw_maps_give(bool all);
-bool iw_maps_any(bool all);		/* is there one? Under iw_tab_lock there will be no other */
+enum iw_heirs {
+	IW_HEIR_PROGRAM,	/* a program, which has what is not close-on-exec */
+	IW_HEIR_ALL,		/* one that may have all */
+	IW_HEIR_FORK,		/* a child of fork, which has the library: what can be given back by nobody stays its parent's */
+};
+/* All of this process that others are about to have. */
+void iw_maps_give(enum iw_heirs heirs);
+bool iw_maps_any(enum iw_heirs heirs);	/* is there one? Under iw_tab_lock there will be no other */
 /* What a child of fork finds mapped is its parent's alone: for the child it is a reset. */
 void iw_maps_forked_child(void);
 /* The process ends: those whose end nobody else would say. */

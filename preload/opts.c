@@ -17,6 +17,7 @@
 #include "map.h"
 #include "opts.h"
 #include "opts_tcp.h"
+#include "paths/rings.h"
 #include "path.h"
 #include "real.h"
 #include "stream.h"
@@ -373,7 +374,7 @@ static int set_emulated(struct iw_stream *s, int fd, int level, int name, const 
 		return set_buffer(s, fd, name, val, len);
 	if (level == IPPROTO_IPV6)
 		return set_addrform(s, fd, val, len);
-	if (level == SOL_SOCKET && (name == SO_PEEK_OFF || name == SO_RCVLOWAT))
+	if (level == SOL_SOCKET && (name == SO_PEEK_OFF || (name == SO_RCVLOWAT && !iw_rings_still(s))))
 		iw_map_give(fd, s);
 	if (level == SOL_SOCKET && name == SO_PEEK_OFF)
 		return set_peek_off(fd, val, len, s->local.family);

@@ -23,7 +23,7 @@ static bool left_to_us(struct iw_stream *s)
 	bool is;
 
 	iw_map_lock(s, &st);
-	is = atomic_load(&s->mapped) && iw_map_owner(s->map) != IW_MAP_AGENT;
+	is = atomic_load(&s->mapped) && s->map && iw_map_owner(s->map) != IW_MAP_AGENT;
 	iw_map_unlock(s, &st);
 	return is;
 }

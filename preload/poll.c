@@ -13,6 +13,7 @@
 #include "opts.h"
 #include "path.h"
 #include "paths/burst.h"
+#include "paths/rings.h"
 #include "poll.h"
 #include "ready.h"
 #include "real.h"
@@ -212,6 +213,8 @@ static bool any_mapped(const struct call *c, bool *ready)
 	for (nfds_t i = 0; i < c->n; i++) {
 		struct iw_stream *s = mapped(&c->p[i]);
 
+		if (s && iw_ringed(s))
+			iw_rings_look_at(s, c->p[i].fd, false);
 		any |= s != NULL;
 		*ready |= s && known(s, &c->p[i]);
 	}
@@ -256,6 +259,8 @@ static int put_mapped(const struct call *c, struct pollfd *v)
 		struct pollfd *p = &c->p[i];
 		struct iw_stream *s = mapped(p);
 
+		if (s && iw_ringed(s))
+			iw_rings_look_at(s, p->fd, c->d.end);
 		p->revents = s ? known(s, p) : 0;
 		v[i] = *p;
 		if (p->revents)

@@ -13,8 +13,11 @@
 #include "kick.h"
 #include "lock.h"
 #include "map.h"
+#include "marks.h"
 #include "fdtab.h"
 #include "path.h"
+#include "paths/mapped.h"
+#include "paths/rings.h"
 #include "ready.h"
 #include "reg.h"
 #include "tcpstate.h"
@@ -26,7 +29,7 @@
 #define OUTS	(POLLOUT | POLLWRNORM)
 #define ENDS	(POLLERR | POLLHUP)
 
-static _Atomic uint64_t low[4096], mid[64], top;	/* marks, and which words have any */
+static struct iw_marks marks;	/* of registrations */
 static struct {
 	_Alignas(64) _Atomic uint32_t sleepers;
 	_Atomic bool strangers;		/* some may sleep who are not counted: since before the first was mapped, or for a set that holds it */
@@ -34,51 +37,19 @@ static struct {
 } sets[SETS];
 static _Atomic uint32_t looks, turn;
 
-/* ---- marks ---- */
-
 static void mark(uint32_t i)
 {
-	uint64_t bit = 1ull << i % 64;
-
-	if (atomic_load(&low[i / 64]) & bit)
-		return;
-	atomic_fetch_or(&low[i / 64], bit);
-	atomic_fetch_or(&mid[i / 4096], 1ull << i / 64 % 64);
-	atomic_fetch_or(&top, 1ull << i / 4096);
+	iw_mark(&marks, i);
 }
 
 static void unmark(uint32_t i)
 {
-	atomic_fetch_and(&low[i / 64], ~(1ull << i % 64));
-	if (atomic_load(&low[i / 64]))
-		return;
-	atomic_fetch_and(&mid[i / 4096], ~(1ull << i / 64 % 64));
-	if (atomic_load(&low[i / 64]))
-		atomic_fetch_or(&mid[i / 4096], 1ull << i / 64 % 64);
-	if (atomic_load(&mid[i / 4096]))
-		return;
-	atomic_fetch_and(&top, ~(1ull << i / 4096));
-	if (atomic_load(&mid[i / 4096]))
-		atomic_fetch_or(&top, 1ull << i / 4096);
+	iw_unmark(&marks, i);
 }
 
-/* The first one from i on, or UINT32_MAX. */
 static uint32_t marked(uint32_t i)
 {
-	for (; i < 64 * 4096; i = (i | 63) + 1) {
-		uint64_t w;
-
-		if (!(atomic_load(&top) >> i / 4096))
-			return UINT32_MAX;
-		if (!(atomic_load(&mid[i / 4096]) >> i / 64 % 64)) {
-			i |= 4095;
-			continue;
-		}
-		w = atomic_load(&low[i / 64]) >> i % 64;
-		if (w)
-			return i + (uint32_t)__builtin_ctzll(w);
-	}
-	return UINT32_MAX;
+	return iw_marked(&marks, i);
 }
 
 /* ---- one registration ---- */
@@ -200,6 +171,8 @@ void iw_ready_armed(struct iw_reg *r)
 {
 	struct iw_stream *s = r->s;
 
+	if (iw_ringed(s))
+		iw_rings_shut(s);
 	r->seen_in = s->came - 1;
 	r->seen_out = s->room - 1;
 	tell(r);
@@ -269,9 +242,26 @@ void iw_look_woke(const struct iw_look *l)
 	atomic_fetch_sub(&sets[l->set % SETS].sleepers, 1);
 }
 
+bool iw_ready_slept(const struct iw_stream *s)
+{
+	uint32_t one = atomic_load(&s->reg), i;
+
+	if (!one || one == IW_REG_MANY)
+		return one;
+	i = iw_reg_at(one - 1)->set % SETS;
+	return atomic_load(&sets[i].sleepers) || !iw_ready_counted(i);
+}
+
+bool iw_ready_in(const struct iw_stream *s, uint32_t set)
+{
+	uint32_t one = atomic_load(&s->reg);
+
+	return one && (one == IW_REG_MANY || iw_reg_at(one - 1)->set == set);
+}
+
 bool iw_look_any(void)
 {
-	return atomic_load(&top);
+	return atomic_load(&marks.top);
 }
 
 /* What is level-triggered stays marked until a look finds nothing. */
@@ -389,7 +379,7 @@ static void prefetch(const struct epoll_event *ev)
 {
 	const struct iw_reg *r = iw_reg_of(ev->data.u64);
 
-	if (r && r != &iw_reg_kicker && iw_reg_is_mapped(r) && atomic_load(&r->s->mapped))
+	if (r && r != &iw_reg_kicker && iw_reg_is_mapped(r) && iw_path(r->s) == &iw_mapped)
 		iw_end_prefetch(&r->s->view);
 }
 

@@ -64,6 +64,11 @@ int iw_look_known(struct iw_look *l, struct epoll_event *ev, int max);
 int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest);
 void iw_look_end(struct iw_look *l);
 
+/* Somebody sleeps, or may, in a set that it is in. No lock */
+bool iw_ready_slept(const struct iw_stream *s);
+/* It is in this set, or may be. */
+bool iw_ready_in(const struct iw_stream *s, uint32_t set);
+
 /* ---- sets that are waited for themselves, in other sets or by poll ---- */
 
 void iw_ready_watched(uint32_t set);	/* this one is, now or at any time */

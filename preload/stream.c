@@ -3,9 +3,11 @@
  * The pool of streams. A slot and the address of its page are never unmapped: a thread that still reads through a
  * stream which another thread closes meets a page of zeros, never a fault.
  */
+#include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "proto/ctlmsg.h"
@@ -18,6 +20,7 @@
 #include "map.h"
 #include "opts.h"
 #include "paths/carrier.h"
+#include "paths/rings.h"
 #include "proc.h"
 #include "reg.h"
 #include "stream.h"
@@ -146,6 +149,7 @@ struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int 
 	s->stream_id = m->stream_id;
 	s->conn_id = conn_id;
 	s->ino = iw_fd_ino(carrier);
+	s->segment = (uint64_t)st.st_size;
 	atomic_store(&s->ctl_gen, iw_daemon_gen());
 	atomic_store(&s->refs, 1);
 out:
@@ -173,11 +177,20 @@ static void mark_closed(struct iw_stream *s)
 
 	if (!iw_stream_paired(s) || !iw_stream_alone(s, NULL, 0))
 		return;
-	if (atomic_load(&s->sopt) & IW_SOPT_LINGER0) {
+	if ((atomic_load(&s->sopt) & IW_SOPT_LINGER0) || iw_rings_unread(s)) {
 		atomic_store(&peer->close_errno, ECONNRESET);
 		atomic_store(&peer->close_state, IW_CLOSE_RESET);
 	}
 	atomic_fetch_or(&iw_stream_end(s)->shut, IW_SHUT_CLOSED);
+}
+
+void iw_stream_reset(struct iw_stream *s, int fd)
+{
+	for (int i = 0; i < 2; i++) {
+		atomic_store(&s->page->end[i].close_errno, ECONNRESET);
+		atomic_store(&s->page->end[i].close_state, IW_CLOSE_RESET);
+	}
+	IW_SYS(shutdown, fd, SHUT_RDWR);
 }
 
 static void page_clear(uint32_t idx)
@@ -201,6 +214,7 @@ void iw_stream_put(struct iw_stream *s, bool closing)
 		if (s->ctl_gen == iw_daemon_gen())
 			iw_daemon_tell_id(IW_CTL_CLOSED, s->conn_id, 0, -1);
 	}
+	iw_rings_gone(s);
 	iw_stream_carried(s, false);
 	if (s->holder)
 		iw_holders_put(s->holder);

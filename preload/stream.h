@@ -11,11 +11,27 @@
 #include "proto/ctlmsg.h"
 #include "proto/end.h"
 #include "proto/page.h"
+#include "proto/ring.h"
 #include "fdtab.h"
 
 #pragma GCC visibility push(hidden)
 
 struct iw_path_ops;
+
+/* Both directions of a joined pair, as this end works them: paths/rings.h. */
+struct iw_stream_ring {
+	uint8_t *segment;	/* all of it; NULL: not on that path, and nothing is left */
+	struct iw_ring rx, tx;
+	uint32_t senders, sleepers;	/* calls inside the carrier */
+	uint32_t slot;		/* the stream's, among the marks */
+	uint32_t tick;		/* when the other end was last seen not to have gone (paths/mapped_in.h) */
+	int fd;			/* one of those of the program */
+	uint64_t told;		/* position up to which octets were told of */
+	int64_t dry;		/* not before then it is waited for what was sent by the carrier, ns */
+	int64_t asked;		/* when the carrier was asked last, ns */
+	bool nowait;		/* what the file said at ring_mode */
+	bool wrote, pours;	/* since the last octets came; they come small, and nothing is answered */
+};
 
 /* Shared by all fds duplicated from one. Slots and their page address are never unmapped (a closed slot shows a zero page), so a
  * racing reader cannot fault. */
@@ -65,6 +81,10 @@ struct iw_stream {
 	short map_came;			/* under its lock: what those who wait are to be told */
 	_Atomic short known;		/* while it is mapped: its poll bits after the last step, and IW_KNOWN_MORE */
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */
+	uint64_t segment;		/* octets of the segment */
+	_Atomic int64_t ring_mode;	/* when the file was asked whether its calls wait, CLOCK_MONOTONIC ns */
+	_Atomic bool ring_over;		/* the carrier has come to its end, has urgent data, or is to say all: no rings from then on */
+	struct iw_stream_ring ring;	/* of a joined pair: under its lock */
 	_Atomic uint32_t reg;		/* its registration (reg.c): index + 1; 0: none; IW_REG_MANY */
 };
 
@@ -139,6 +159,8 @@ static inline struct iw_page_end *iw_stream_other(struct iw_stream *s)
 struct iw_stream *iw_stream_new(const struct iw_ctl_stream *m, int segment, int carrier, uint64_t conn_id);
 void iw_stream_get(struct iw_stream *s);
 void iw_stream_put(struct iw_stream *s, bool closing);	/* closing: the last one tells the daemon and marks a reset */
+/* Of a pair of this host: both ends learn of a reset, and nothing comes any more. */
+void iw_stream_reset(struct iw_stream *s, int fd);
 /* No other process can have it; see iw_holders_alone(). */
 bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n);
 void iw_stream_apart(struct iw_stream *s);	/* its page is not shared with anybody any more */

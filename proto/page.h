@@ -16,14 +16,16 @@
 /* ---- the segment of a stream: one sealed memfd, mapped by the daemon and by each process that uses the stream ----
  *
  *	0	struct iw_page	(one page)
- *	4096	struct iw_ring_dir x 2 (ring.h), not used yet
- *	8192	tx ring, then rx ring
+ *	4096	struct iw_ring_dir x 2 (ring.h), that of end 0 first: a joined pair
+ *	8192	tx ring, then rx ring; of a joined pair the rings of IW_PAGE_RING octets that ends 0 and 1 send by
  */
 #define IW_PAGE_MAGIC	0x49575047u	/* "IWPG" */
 #define IW_PAGE_VERSION	1
 #define IW_SHORT_US	100u	/* a path on which BBR is no use, by its shortest round trip (docs/upgrade.md, 6) */
 #define IW_PAGE_SIZE	4096u
+#define IW_PAGE_DIRS	4096u		/* offset of the words of rings on one host */
 #define IW_PAGE_RINGS	8192u		/* offset of the first ring */
+#define IW_PAGE_RING	65536u
 
 /* iw_ctl_stream.flags */
 #define IW_PAGE_LOCAL	0x0001		/* both ends are processes of this host: the carrier joins them directly */

@@ -269,15 +269,14 @@ static const char *parse_rule(struct iw_policy_rule *r, struct line *l)
 	return !why && !r->iwarp ? "a tcp rule upgrades nothing; leave upgrade_after and upgrade_wait out" : why;
 }
 
-static const char *parse_burst(struct iw_policy *p, struct line *l)
+static const char *parse_yes(bool *yes, struct line *l, const char *bad)
 {
-	static const char bad[] = "bad burst; accepted are yes and no";
 	const char *why = need(l, bad);
 
 	if (why)
 		return why;
-	p->burst = !strcmp(l->word, "yes");
-	if (!p->burst && strcmp(l->word, "no"))
+	*yes = !strcmp(l->word, "yes");
+	if (!*yes && strcmp(l->word, "no"))
 		return bad;
 	return next(l) ? bad : l->why;
 }
@@ -308,12 +307,14 @@ static const char *parse_line(struct iw_policy *p, struct line *l)
 	if (!next(l))
 		return l->why;
 	if (!strcmp(l->word, "burst"))
-		return parse_burst(p, l);
+		return parse_yes(&p->burst, l, "bad burst; accepted are yes and no");
+	if (!strcmp(l->word, "rings"))
+		return parse_yes(&p->rings, l, "bad rings; accepted are yes and no");
 	if (!strcmp(l->word, "spin"))
 		return parse_spin(p, l);
 	iwarp = !strcmp(l->word, "iwarp");
 	if (!iwarp && strcmp(l->word, "tcp")) {
-		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_after_far', 'upgrade_wait', 'burst' or 'spin'");
+		why = parse_upgrade(&all, l, "a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_after_far', 'upgrade_wait', 'burst', 'rings' or 'spin'");
 		if (!why)
 			p->upgrade = all;
 		return why;
@@ -353,6 +354,7 @@ int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const cha
 
 	p->n = 0;
 	p->burst = true;
+	p->rings = false;
 	p->spin = IW_SPIN_ADAPTIVE;
 	p->upgrade = (struct iw_upgrade){
 		.after = { IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS }, .far = { IW_UPGRADE_FAR_CALLS, IW_UPGRADE_FAR_OCTETS },

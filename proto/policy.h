@@ -7,6 +7,7 @@
  *	upgrade_after LIMITS
  *	upgrade_wait MS
  *	burst yes|no
+ *	rings yes|no
  *	spin adaptive|always|no
  *
  * LIMITS: 0, or N calls, or octets (128K), or both. What no rule matches is iwarp. connect rules look at the destination, listen rules
@@ -68,6 +69,7 @@ struct iw_policy {
 	unsigned int n;
 	struct iw_upgrade upgrade;	/* where no rule matches */
 	bool burst;			/* small sends may be gathered */
+	bool rings;			/* on one host octets may go through shared memory */
 	enum iw_policy_spin spin;	/* who waits may look again for a moment before it sleeps */
 	struct iw_policy_rule rule[IW_POLICY_RULES];
 };

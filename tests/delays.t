@@ -26,6 +26,7 @@ part() {
 }
 mapfile -t progs < <(ls tests/sock/*/*.c | sed 's|.*/||; s|\.c$||' | grep -v '^kill_' | shuf --random-source=<(yes "$IW_SEED") ${IW_LONG:--n 24})
 part "maps come and go: ${progs[*]}" tests/sock.t -m restless "${progs[@]}"
+part "rings: ${progs[*]}" tests/sock.t -m rings "${progs[@]}"
 part "daemons die" tests/sock.t -m "killed-server killed-client" kill_mapped kill_mapped_close kill_mapped_fork
 IW_ROUNDS=${IW_ROUNDS:-20} part "programs and daemons die" tests/kill.t
 done_testing

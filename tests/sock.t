@@ -11,6 +11,7 @@
 # wire		the same over two hosts: the reference must not depend on that
 # local, remote, remote6	upgraded as early as both ends agree: on one host, and each wait looks first (spin always); on two; on two, IPv6 where the program
 #		leaves the choice
+# rings		on one host, by rings, with each wait looking first, or where it paid, or never
 # mapped		as remote, with so many octets to and fro before that both ends are mapped, and each wait looks first
 # restless	as mapped, and the daemons take the map back every few milliseconds, and give it again; a third of the programs
 # local-k, remote-k	each end switches at a call of its own, whether the other one does or not: at the k-th, k by chance, or by -k
@@ -27,7 +28,7 @@
 # something is switched.
 . "$(dirname "$0")/lib/rig.sh"
 
-modes="plain wire local remote remote6 mapped stay tcp nodaemon half-client half-server restless local-k remote-k relay killed-server killed-client killed-relay"
+modes="plain wire local rings remote remote6 mapped stay tcp nodaemon half-client half-server restless local-k remote-k relay killed-server killed-client killed-relay"
 # what no daemon has a part in is the same program and library in every build
 sanitized=
 [ "${IW_BUILD##*/}" = plain ] || { sanitized=1; modes=$(sed -E 's/\b(wire|tcp|nodaemon) //g' <<<"$modes"); }
@@ -59,7 +60,7 @@ said() {
 	[ "$1" = 0 ] || [ $TAP_BAD -gt 0 ] || fail "a lane ended with status $1"
 }
 # every one takes about as long as the others
-lanes=("plain local mapped tcp nodaemon half-client relay remote-k" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
+lanes=("plain local rings mapped tcp nodaemon half-client relay remote-k" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
 if [ $# = 0 ] && [ -z "$asked_for$at" ]; then
 	wants=$(mktemp -d "${TMPDIR:-/tmp}/w.XXXXXX") || exit 1
 	pids=()
@@ -129,8 +130,8 @@ chance() {
 
 # run MODE PROGRAM OUT: sets up the environment of a mode
 run() {
-	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 env k
-	case $mode in plain* | local*) two=0 ;; esac
+	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 env k n
+	case $mode in plain* | local* | rings) two=0 ;; esac
 	[ "$mode" = killed-client ] && case $prog in kill_local) two=0 ;; esac
 	env=(IW_TEST_NETNS_SERVER="$ns1" IW_TEST_NETNS_CLIENT="$ns1")
 	if [ $two = 1 ]; then
@@ -138,6 +139,11 @@ run() {
 	fi
 	case $mode in
 	local) server=$awake client=$awake ;;
+	rings)
+		k=(always adaptive no) n=$(cksum <<<"$IW_SEED $prog")
+		k=${k[$(((${n%% *} >> 4) % 3))]}
+		server=$(conf "rings-$k" "upgrade_after 0" "rings yes" "spin $k") client=$server RAN="spin $k"
+		;;
 	mapped) server=$awake client=$awake env+=(IW_TEST_WARM=12) ;;
 	restless) env+=(IW_TEST_WARM=12) ;;
 	remote6 | plain6) env+=(IW_TEST_FAMILY=6) ;;
@@ -319,7 +325,7 @@ every() {
 	at=
 }
 
-group "plain wire local remote remote6 mapped stay tcp nodaemon half-client half-server"
+group "plain wire local rings remote remote6 mapped stay tcp nodaemon half-client half-server"
 if asked "local remote remote6 mapped"; then
 	told "local, remote"
 	! asked local || expect 1 joined 100

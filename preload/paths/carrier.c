@@ -11,6 +11,7 @@
 
 #include "preload/handlers.h"
 #include "preload/lib.h"
+#include "preload/map.h"
 #include "preload/opts.h"
 #include "preload/opts_tcp.h"
 #include "preload/path.h"
@@ -64,6 +65,8 @@ static ssize_t carrier_tx(struct iw_stream *s, int fd, struct iw_io *io, int fla
 	int f = (flags & (MSG_DONTWAIT | MSG_OOB)) | MSG_NOSIGNAL;
 	size_t len;
 
+	if (iw_unlikely(iw_map_wants_rings(s)) && !(flags & MSG_OOB) && iw_map_rings(fd, s))
+		return iw_path(s)->tx(s, fd, io, flags);
 	if (iw_unlikely(flags & MSG_OOB) && tx_oob(s) < 0)
 		return -1;
 	if (iw_unlikely(io->vec))
@@ -227,8 +230,7 @@ static bool waits(struct iw_stream *s, int fd)
 	return !nowait;
 }
 
-/* A sleep, with its time-out, would not have gone on after this one's handler. */
-static bool interrupts(int fd, int sig)
+bool iw_carrier_interrupts(int fd, int sig)
 {
 	struct timeval tv = { 0, 0 };
 	socklen_t l = sizeof(tv);
@@ -250,7 +252,7 @@ static ssize_t rx_look(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 			z.begin = z.most = 0;
 	}
 	iw_spin_over(&z);
-	if (n == -EAGAIN && z.signal && z.begin && interrupts(fd, z.signal))
+	if (n == -EAGAIN && z.signal && z.begin && iw_carrier_interrupts(fd, z.signal))
 		n = -EINTR;
 	if (n == -EAGAIN || n == -ENOTSOCK)
 		n = rx_call(fd, io, flags);
@@ -260,11 +262,18 @@ static ssize_t rx_look(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 	return n;
 }
 
-static ssize_t carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+ssize_t iw_carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
 	if (iw_unlikely(io->form == IW_IO_SOCK && ((flags & MSG_OOB) || ((flags & MSG_PEEK) && (flags & MSG_WAITALL)))))
 		return rx_flags(s, fd, io, flags);
-	return may_look(s, io, flags) ? rx_look(s, fd, io, flags) : rx_call(fd, io, flags);
+	return rx_call(fd, io, flags);
+}
+
+static ssize_t carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	if (iw_unlikely(iw_map_wants_rings(s)))
+		return iw_map_rings(fd, s) ? iw_path(s)->rx(s, fd, io, flags) : iw_carrier_rx(s, fd, io, flags);
+	return may_look(s, io, flags) ? rx_look(s, fd, io, flags) : iw_carrier_rx(s, fd, io, flags);
 }
 
 /* ---- what it holds, and its ends ---- */

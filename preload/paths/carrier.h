@@ -8,6 +8,10 @@
 #pragma GCC visibility push(hidden)
 
 extern const struct iw_path_ops iw_carrier;
+/* As its rx, but for who has been awake before he sleeps. */
+ssize_t iw_carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags);
+/* A sleep there, with its time-out, would not have gone on after this one's handler. */
+bool iw_carrier_interrupts(int fd, int sig);
 
 #pragma GCC visibility pop
 #endif

@@ -18,6 +18,7 @@
 #include "end_util.h"
 #include "preload/user.c"
 #include "no_faults.h"
+#include "no_rings.h"
 #include "preload/lock.c"
 #include "preload/paths/mapped.c"
 #include "preload/paths/mapped_call.c"

@@ -157,7 +157,7 @@ static void programs(void **state)
 static void refused(void **state)
 {
 	static const struct { const char *text, *says; } t[] = {
-		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_after_far', 'upgrade_wait', 'burst' or 'spin'" },
+		{ "udp both * *", "f.conf:1: a line begins with 'iwarp', 'tcp', 'upgrade_after', 'upgrade_after_far', 'upgrade_wait', 'burst', 'rings' or 'spin'" },
 		{ "# ok\niwarp both * *\niwarp", "f.conf:3: missing: 'connect', 'listen' or 'both'" },
 		{ "iwarp both", "f.conf:1: missing: a program" },
 		{ "iwarp both *", "f.conf:1: missing: an address" },
@@ -206,6 +206,8 @@ static void refused(void **state)
 		{ "burst", "f.conf:1: bad burst; accepted are yes and no" },
 		{ "burst on", "f.conf:1: bad burst" },
 		{ "burst no no", "f.conf:1: bad burst" },
+		{ "rings", "f.conf:1: bad rings; accepted are yes and no" },
+		{ "rings on", "f.conf:1: bad rings" },
 		{ "spin", "f.conf:1: bad spin; accepted are adaptive, always and no" },
 		{ "spin yes", "f.conf:1: bad spin" },
 		{ "spin no no", "f.conf:1: bad spin" },
@@ -283,6 +285,9 @@ static void upgrade(void **state)
 	assert_true(p.burst);
 	assert_int_equal(parse("burst no # none\niwarp both * *"), 0);
 	assert_false(p.burst);
+	assert_false(p.rings);
+	assert_int_equal(parse("rings yes"), 0);
+	assert_true(p.rings);
 	assert_int_equal(p.spin, IW_SPIN_ADAPTIVE);
 	assert_int_equal(parse("spin always"), 0);
 	assert_int_equal(p.spin, IW_SPIN_ALWAYS);
@@ -353,7 +358,7 @@ static void least(void **state)
 /* Whatever comes in, the parser ends and what it accepted stays within bounds. */
 static void noise(void **state)
 {
-	static const char set[] = "iwarptcp both connect listen upgrade_after upgrade_wait burst spin no 1K calls *?/:[]-,0123456789abcdef.#\n\n\t  ";
+	static const char set[] = "iwarptcp both connect listen upgrade_after upgrade_wait burst rings spin no 1K calls *?/:[]-,0123456789abcdef.#\n\n\t  ";
 	const char *given = getenv("IW_SEED");
 	unsigned int seed = given ? (unsigned int)strtoul(given, NULL, 0) : (unsigned int)time(NULL);
 	char text[400];

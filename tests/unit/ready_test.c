@@ -60,6 +60,8 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, co
 
 #include "preload/user.c"
 #include "no_faults.h"
+#define NO_MAPS
+#include "no_rings.h"
 #include "preload/lock.c"
 #define count tab_count
 #include "preload/fdtab.c"

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT
+/* The rings of a joined pair as a path: begin and end, what they hold, and readiness. See rings.h. */
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "preload/map.h"
+#include "preload/paths/carrier.h"
+#include "preload/paths/rings_priv.h"
+#include "preload/ready.h"
+#include "preload/spin.h"
+#include "preload/sys.h"
+#include "preload/tcpstate.h"
+
+#define SEGMENT	(IW_PAGE_RINGS + 2ul * IW_PAGE_RING)
+#define ENDS	(POLLRDHUP | POLLHUP | POLLERR | POLLPRI)
+#define IN	(POLLIN | POLLRDNORM)
+#define OUT	(POLLOUT | POLLWRNORM)
+
+struct iw_marks iw_rings_open;
+
+/* ---- begin and end ---- */
+
+bool iw_rings_begin(struct iw_stream *s, int fd)
+{
+	struct iw_ring_dir *dir;
+	uint8_t *mem;
+	long p;
+
+	if (s->segment < SEGMENT)
+		return false;
+	p = IW_SYS(mremap, s->page, 0, SEGMENT, MREMAP_MAYMOVE, 0);	/* once more, and whole */
+	if (p < 0 && p > -4096)
+		return false;
+	mem = (uint8_t *)p;
+	dir = (struct iw_ring_dir *)(mem + IW_PAGE_DIRS);
+	s->ring = (struct iw_stream_ring){
+		.segment = mem, .fd = fd, .slot = iw_word_val(iw_stream_word(s)),
+		.tx = { .dir = &dir[s->end], .mem = mem + IW_PAGE_RINGS + s->end * IW_PAGE_RING, .len = IW_PAGE_RING },
+		.rx = { .dir = &dir[!s->end], .mem = mem + IW_PAGE_RINGS + !s->end * IW_PAGE_RING, .len = IW_PAGE_RING },
+	};
+	iw_ring_begin(&s->ring.rx);
+	s->ring.told = s->ring.rx.pos;
+	s->map_full = false;
+	s->known = OUT;
+	return true;
+}
+
+size_t iw_rings_left(const struct iw_stream *s)
+{
+	ssize_t n = iw_ring_left(&s->ring.rx);
+
+	return n > 0 ? (size_t)n : 0;
+}
+
+size_t iw_rings_close(struct iw_stream *s)
+{
+	ssize_t n = iw_ring_shut(&s->ring.rx);
+
+	iw_unmark(&iw_rings_open, s->ring.slot);
+	return n > 0 ? (size_t)n : 0;
+}
+
+size_t iw_rings_end(struct iw_stream *s)
+{
+	iw_ring_leave(&s->ring.tx);
+	return iw_rings_close(s);
+}
+
+bool iw_rings_unread(struct iw_stream *s)
+{
+	struct iw_step st;
+	bool are;
+
+	iw_map_lock(s, &st);
+	are = s->ring.segment && iw_rings_left(s);
+	iw_map_unlock(s, &st);
+	return are;
+}
+
+void iw_rings_unmap(struct iw_stream *s)
+{
+	IW_SYS(munmap, s->ring.segment, SEGMENT);
+	s->ring.segment = NULL;
+}
+
+void iw_rings_gone(struct iw_stream *s)
+{
+	struct iw_step st;
+
+	iw_map_lock(s, &st);
+	if (s->ring.segment) {
+		atomic_store(&s->path, &iw_carrier);
+		iw_rings_unmap(s);
+	}
+	iw_map_unlock(s, &st);
+}
+
+void iw_rings_ended(struct iw_stream *s)
+{
+	struct iw_page_end *me = iw_stream_end(s);
+	uint32_t open = IW_CLOSE_OPEN;
+
+	atomic_store(&s->ring_over, true);
+	iw_ring_leave(&s->ring.tx);
+	if (!iw_ring_taken(&s->ring.tx) && (iw_fd_bits(atomic_load(&s->mapped), 0) & POLLHUP)) {
+		atomic_store(&me->close_errno, ECONNRESET);
+		atomic_compare_exchange_strong(&me->close_state, &open, IW_CLOSE_RESET);
+	}
+}
+
+/* ---- offered, and pulled into ---- */
+
+/* Positions begin anew where nothing is left: what was told of goes with them. */
+static void moved(struct iw_stream *s, uint64_t was)
+{
+	s->ring.told += s->ring.rx.pos - was;
+}
+
+/* Nobody of this process sleeps for it: who is about to says so before he takes the lock. */
+void iw_rings_offer(struct iw_stream *s)
+{
+	uint64_t was = s->ring.rx.pos;
+
+	if (!iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || s->ring.sleepers ||
+	    atomic_load(&s->polled) || iw_ready_slept(s))
+		return;
+	iw_ring_offer(&s->ring.rx);
+	moved(s, was);
+	iw_mark(&iw_rings_open, s->ring.slot);
+}
+
+long iw_rings_pull(struct iw_stream *s)
+{
+	uint64_t was = s->ring.rx.pos;
+	size_t len;
+	uint8_t *p = iw_ring_free(&s->ring.rx, &len);
+	long n = len ? IW_SYS(recvfrom, atomic_load(&s->mapped), p, len, MSG_DONTWAIT, NULL, NULL) : 0;
+
+	if (n > 0) {
+		iw_ring_staged(&s->ring.rx, (size_t)n);
+		moved(s, was);
+	}
+	return n;
+}
+
+bool iw_rings_may_look(void)
+{
+	return iw_spin_may();
+}
+
+/* ---- a call ---- */
+
+bool iw_rings_enter(struct iw_mapped_call *c)
+{
+	iw_map_lock(c->s, &c->st);
+	c->epoch = atomic_load_explicit(&c->s->map_epoch, memory_order_relaxed);
+	if (iw_likely(iw_ringed(c->s)))
+		return true;
+	iw_map_unlock(c->s, &c->st);
+	return false;
+}
+
+bool iw_rings_again(struct iw_mapped_call *c)
+{
+	iw_map_lock(c->s, &c->st);
+	if (iw_likely(iw_ringed(c->s) && atomic_load_explicit(&c->s->map_epoch, memory_order_relaxed) == c->epoch))
+		return true;
+	iw_map_unlock(c->s, &c->st);
+	return false;
+}
+
+/* What those who wait are to be told, and whether they are. */
+static bool news(struct iw_stream *s, short *what)
+{
+	size_t n = iw_rings_left(s);
+	uint64_t at = s->ring.rx.pos + n;
+	short now = (short)((n ? IN : 0) | (s->map_full ? IW_KNOWN_MORE : OUT)), more = (short)(now & ~s->known);
+
+	*what = (short)((n && at != s->ring.told ? POLLIN : 0) | (more & POLLOUT));
+	s->ring.told = at;
+	s->known = now;
+	return *what || (more & IW_KNOWN_MORE);
+}
+
+void iw_rings_leave(struct iw_mapped_call *c)
+{
+	short what;
+	bool tell = news(c->s, &what);
+
+	iw_map_unlock(c->s, &c->st);
+	if (tell)
+		iw_ready(c->s, c->fd, what);
+}
+
+void iw_rings_rest_of(const struct iw_mapped_call *c, struct iovec v[IW_RINGS_VECTOR], struct msghdr *m)
+{
+	size_t skip = c->done, left = c->len - c->done, k = 0;
+
+	for (size_t i = 0; i < c->n && k < IW_RINGS_VECTOR && left; i++) {
+		size_t n = c->v[i].iov_len;
+
+		if (skip >= n) {
+			skip -= n;
+			continue;
+		}
+		v[k] = (struct iovec){ (char *)c->v[i].iov_base + skip, n - skip < left ? n - skip : left };
+		left -= v[k++].iov_len;
+		skip = 0;
+	}
+	*m = (struct msghdr){ .msg_iov = v, .msg_iovlen = k };
+}
+
+/* ---- what it holds ---- */
+
+/* Has the carrier come to its end? What it has got comes into the ring, if nobody sleeps in a call on it. */
+static bool over(struct iw_stream *s)
+{
+	long n;
+
+	if (iw_rings_close(s) || s->ring.sleepers)
+		return iw_fd_bits(atomic_load(&s->mapped), POLLRDHUP | POLLPRI) & ENDS;
+	n = iw_rings_pull(s);
+	return n <= 0 && n != -EAGAIN && n != -EINTR;
+}
+
+static short rings_step(struct iw_stream *s, int fd, bool some)
+{
+	struct iw_mapped_call c = { .s = s, .fd = fd };
+	short what;
+	bool ended;
+
+	if (!iw_rings_enter(&c))
+		return 0;
+	ended = over(s);
+	if (ended)
+		iw_rings_ended(s);
+	if (s->map_full)
+		s->map_full = !(iw_fd_bits(atomic_load(&s->mapped), POLLOUT) & POLLOUT);
+	news(s, &what);
+	iw_map_unlock(s, &c.st);
+	if (ended)
+		iw_map_give(fd, s);
+	return what;
+}
+
+static short rings_bits(struct iw_stream *s, int fd, short events)
+{
+	struct iw_mapped_call c = { .s = s, .fd = fd };
+	short bits;
+
+	if (!iw_rings_enter(&c))
+		return iw_path(s)->bits(s, fd, events);
+	bits = iw_rings_close(s) ? IN : 0;
+	bits |= iw_fd_bits(atomic_load(&s->mapped), (short)(events | POLLRDHUP | POLLPRI));
+	if (bits & ENDS)
+		iw_rings_ended(s);
+	iw_rings_leave(&c);
+	if (!(bits & ENDS))
+		return bits & events;
+	iw_map_give(fd, s);
+	return iw_path(s)->bits(s, fd, events);
+}
+
+static short rings_wait_events(struct iw_stream *s, short events)
+{
+	return events;
+}
+
+static long rings_inq(struct iw_stream *s, int fd)
+{
+	struct iw_mapped_call c = { .s = s, .fd = fd };
+	long n, q = 0;
+
+	if (!iw_rings_enter(&c))
+		return iw_path(s)->inq(s, fd);
+	n = (long)iw_rings_left(s);
+	if (!iw_ring_takes(&s->ring.rx, false)) {
+		n = (long)iw_rings_close(s);
+		q = iw_carrier.inq(s, fd);
+	}
+	iw_rings_leave(&c);
+	return q < 0 ? q : n + q;
+}
+
+static int rings_outq(struct iw_stream *s, int fd, bool unsent)
+{
+	return iw_carrier.outq(s, fd, unsent);
+}
+
+/* Ends come behind what is in the rings. */
+static int rings_shutdown(struct iw_stream *s, int fd, int how)
+{
+	struct iw_mapped_call c = { .s = s, .fd = fd };
+
+	if (iw_rings_enter(&c)) {
+		iw_ring_leave(&s->ring.tx);
+		iw_rings_leave(&c);
+	}
+	return iw_carrier.shutdown(s, fd, how);
+}
+
+static ssize_t rings_rx_into(struct iw_stream *s, const struct iw_move *v)
+{
+	iw_map_give(v->in, s);
+	return iw_path(s)->rx_into(s, v);
+}
+
+const struct iw_path_ops iw_rings = {
+	.tx = iw_rings_tx,
+	.rx = iw_rings_rx,
+	.tx_from = iw_rings_tx_from,
+	.rx_into = rings_rx_into,
+	.bits = rings_bits,
+	.wait_events = rings_wait_events,
+	.step = rings_step,
+	.inq = rings_inq,
+	.outq = rings_outq,
+	.shutdown = rings_shutdown,
+};
+
+/* ---- readiness ---- */
+
+bool iw_rings_still(struct iw_stream *s)
+{
+	struct iw_mapped_call c = { .s = s };
+
+	if (!iw_rings_enter(&c))
+		return false;
+	c.fd = s->ring.fd;
+	atomic_store(&s->ring_over, true);
+	iw_rings_close(s);
+	iw_rings_leave(&c);
+	return true;
+}
+
+void iw_rings_shut(struct iw_stream *s)
+{
+	struct iw_mapped_call c = { .s = s };
+
+	if (!iw_rings_enter(&c))
+		return;
+	if (iw_rings_close(s))
+		s->known |= IN;
+	iw_map_unlock(s, &c.st);
+}
+
+void iw_rings_look_at(struct iw_stream *s, int fd, bool sleeps)
+{
+	struct iw_mapped_call c = { .s = s, .fd = fd };
+
+	if (!iw_rings_enter(&c))
+		return;
+	if (sleeps)
+		iw_rings_close(s);
+	iw_rings_leave(&c);
+}
+
+bool iw_rings_look(uint32_t set, bool sleeps)
+{
+	bool found = false;
+
+	for (uint32_t i = iw_marked(&iw_rings_open, 0); i != UINT32_MAX; i = iw_marked(&iw_rings_open, i + 1)) {
+		struct iw_stream *s = iw_stream_at(i);
+
+		if (!iw_ready_in(s, set))
+			continue;
+		iw_rings_look_at(s, s->ring.fd, sleeps);
+		found |= s->known & POLLIN;
+	}
+	return found;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* A call of the application on the rings of a joined pair, as the files of that path share it. The state of a stream is iw_stream.ring. */
+#ifndef IW_PRELOAD_PATHS_RINGS_PRIV_H
+#define IW_PRELOAD_PATHS_RINGS_PRIV_H
+
+#include <sys/socket.h>
+
+#include "preload/paths/mapped_call.h"
+#include "preload/paths/rings.h"
+
+#pragma GCC visibility push(hidden)
+
+#define IW_RINGS_PIECE	16384u	/* copied at a time, so that the other end can go on with it */
+#define IW_RINGS_VECTOR	8	/* elements given to the kernel at a time */
+
+/* The begin of a call, locked. false: it is on this path no more, and not locked. */
+bool iw_rings_enter(struct iw_mapped_call *c);
+/* Once more, after it was left: also false when the stream is another one by now, or has been on another path meanwhile. */
+bool iw_rings_again(struct iw_mapped_call *c);
+/* Tells those who wait of what is new. */
+void iw_rings_leave(struct iw_mapped_call *c);
+
+/* Locked: octets in the ring that can be read; 0 where the other side wrote nonsense: what is in the carrier is all there is then. */
+size_t iw_rings_left(const struct iw_stream *s);
+/* The same, and the ring takes no more: what comes then comes by the carrier, and the kernel tells of it. */
+size_t iw_rings_close(struct iw_stream *s);
+/* They may come by the ring from now on, if nothing is against it. */
+void iw_rings_offer(struct iw_stream *s);
+/* The ring is shut: what the carrier has comes into it. Octets, 0: its end, or nothing would fit, or -errno. */
+long iw_rings_pull(struct iw_stream *s);
+/* The carrier has come to its end. One that died with octets of ours unread has reset the connection, as with TCP. */
+void iw_rings_ended(struct iw_stream *s);
+
+/* The call's memory from done on. */
+void iw_rings_rest_of(const struct iw_mapped_call *c, struct iovec v[IW_RINGS_VECTOR], struct msghdr *m);
+/* have octets of the ring, or as many as are wanted. 0, EFAULT. */
+int iw_rings_take(struct iw_mapped_call *c, size_t have);
+/* What the carrier has now, which is fd. Octets, 0: its end, or -errno. */
+long iw_rings_receive(struct iw_mapped_call *c, int fd);
+
+/* There may be somebody on another processor to wait for by looking. */
+bool iw_rings_may_look(void);
+
+ssize_t iw_rings_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags);
+ssize_t iw_rings_tx_from(struct iw_stream *s, const struct iw_move *v);
+ssize_t iw_rings_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags);
+
+#pragma GCC visibility pop
+
+#endif
