@@ -127,7 +127,7 @@ static void by_libc(int fd)
 	if (iw_turn(&t, fd, IW_TURN_ASK)) {
 		iw_candidate_flag(iw_candidate_at(iw_turn_holder(&t)), IW_CAND_UNSEEN);
 		if (t.s)
-			iw_map_give(fd, t.s);
+			iw_map_hand(fd, t.s);
 		iw_turn_end();
 	}
 	errno = saved;

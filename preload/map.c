@@ -42,7 +42,7 @@
 #define WET	32u	/* calls in which it is waited for a moment at which the carrier is empty: with requests and answers there is one */
 #define DRAINS	255u	/* calls in which the program may read what the carrier has, while the daemon gives it nothing more */
 
-static _Atomic uint32_t maps;	/* streams that are mapped */
+static _Atomic uint32_t maps;	/* streams that are mapped, or have something left of a ring */
 static _Atomic uint32_t places;	/* an order that the kernel makes and nobody sees: a map lies where another one was, after that */
 
 static void vacate(struct iw_map *m, uint64_t len)
@@ -219,12 +219,6 @@ int iw_map_fd(struct iw_stream *s, int fd)
 
 /* ---- which ---- */
 
-/* The carrier can be read until what is left of a ring was. */
-static bool behind(int fd)
-{
-	return iw_fd_bits(fd, POLLIN | POLLRDHUP) & (POLLIN | POLLRDHUP | POLLHUP);
-}
-
 static bool survives_exec(int fd)
 {
 	long fl = IW_SYS(fcntl, fd, F_GETFD, 0);
@@ -239,16 +233,21 @@ static int next(int fd, bool all, struct iw_stream **s)
 
 	for (; atomic_load(&maps) && fd <= high; fd++) {
 		*s = iw_stream_of(fd);
-		if (*s && atomic_load(&(*s)->mapped) && (all || survives_exec(fd)))
+		if (*s && (atomic_load(&(*s)->mapped) || iw_path(*s) == &iw_rest) && (all || survives_exec(fd)))
 			return fd;
 	}
 	return -1;
 }
 
-/* A ring has octets that nobody else could be given. */
+/* A ring has octets that a child takes its share of, or that go with the process. */
 static bool stays(int fd, struct iw_stream *s, enum iw_heirs heirs)
 {
-	return (heirs == IW_HEIR_FORK || !survives_exec(fd)) && iw_rings_unread(s) && !behind(fd);
+	return (heirs == IW_HEIR_FORK || !survives_exec(fd)) && iw_rings_unread(s);
+}
+
+bool iw_maps_some(void)
+{
+	return atomic_load_explicit(&maps, memory_order_relaxed);
 }
 
 bool iw_maps_any(enum iw_heirs heirs)
@@ -269,7 +268,9 @@ void iw_maps_give(enum iw_heirs heirs)
 
 	for (int fd = next(0, all, &s); fd >= 0; fd = next(fd + 1, all, &s))
 		if (!stays(fd, s, heirs))
-			iw_map_give(fd, s);
+			iw_map_hand(fd, s);
+		else if (heirs == IW_HEIR_FORK)
+			iw_rings_share(s);
 }
 
 static int fd_of(int tcp, struct iw_stream **s)
@@ -319,24 +320,6 @@ void iw_map_make_way(int tcp)
 		iw_map_give(fd, s);
 }
 
-/* Its octets come in order to its parent alone: here it has ended, without an end. */
-static void parents(int fd, struct iw_stream *s)
-{
-	int v[2];
-
-	iw_rings_unmap(s);
-	iw_stream_apart(s);
-	atomic_store(&s->flags, 0);
-	if (IW_SYS(socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, v) < 0) {
-		IW_SYS(close, fd);
-		return;
-	}
-	IW_SYS(dup3, v[0], fd, survives_exec(fd) ? 0 : O_CLOEXEC);
-	IW_SYS(close, v[0]);
-	IW_SYS(close, v[1]);
-	s->ino = iw_fd_ino(fd);
-}
-
 void iw_maps_forked_child(void)
 {
 	struct iw_stream *s;
@@ -345,13 +328,14 @@ void iw_maps_forked_child(void)
 		int tcp = atomic_exchange(&s->mapped, 0);
 
 		atomic_store(&s->map_lock.v, 0);
-		atomic_store(&s->path, &iw_carrier);
-		atomic_fetch_sub(&maps, 1);
-		iw_fd_unhide_close(tcp);
-		if (!s->map) {
-			parents(fd, s);
+		if (tcp)
+			iw_fd_unhide_close(tcp);
+		if (s->ring.segment) {
+			atomic_store(&s->path, &iw_rest);
 			continue;
 		}
+		atomic_store(&s->path, &iw_carrier);
+		atomic_fetch_sub(&maps, 1);
 		iw_stream_carried(s, true);
 		vacate(s->map, s->map_len);
 		iw_stream_apart(s);
@@ -630,20 +614,8 @@ bool iw_map_rings(int fd, struct iw_stream *s)
 
 /* ---- giving back ---- */
 
-/* Whoever reads the carrier now has what is left of a ring first, if the carrier can be read until then. */
-static const struct iw_path_ops *stop_rings(struct iw_stream *s, int fd)
-{
-	if (iw_rings_end(s)) {
-		if (behind(fd))
-			return &iw_rest;
-		iw_stream_reset(s, fd);
-	}
-	iw_rings_unmap(s);
-	return &iw_carrier;
-}
-
 /* Its octets do not go there any more. Returns the hidden number, 0: it was not mapped. */
-static int stop(struct iw_stream *s, int fd)
+static int stop(struct iw_stream *s)
 {
 	struct iw_step st;
 	int tcp;
@@ -651,11 +623,16 @@ static int stop(struct iw_stream *s, int fd)
 	iw_map_lock(s, &st);
 	tcp = atomic_load(&s->mapped);
 	if (tcp && !s->map) {
+		bool left = iw_rings_end(s) && !s->ring.held;	/* the carrier can be read until it was */
+
+		s->ring.shared = true;
+		if (!left)
+			iw_rings_unmap(s);
 		atomic_store(&s->mapped, 0);
-		atomic_store(&s->path, stop_rings(s, fd));
+		atomic_store(&s->path, left ? &iw_rest : &iw_carrier);
 		atomic_store(&s->known, 0);
 		atomic_fetch_add(&s->map_epoch, 1);
-		atomic_fetch_sub(&maps, 1);
+		atomic_fetch_sub(&maps, !left);
 	} else if (tcp) {
 		if (iw_end_own(&s->view))
 			iw_mapped_end(s);
@@ -694,15 +671,33 @@ static void close_tcp(struct iw_stream *s, int tcp)
 	IW_SYS(close, ready);
 }
 
-/* Its registrations are C's again, or gone. */
-static int out_of_sets(int fd, struct iw_stream *s, bool again, bool shut)
+/* Another carrier in the place of the one that it had, under all its numbers. */
+static void replace(struct iw_stream *s, int carrier)
+{
+	int high = atomic_load(&iw_fd_high_app);
+
+	for (int i = 0; i <= high; i++) {
+		uint32_t w = iw_word(i);
+
+		if (iw_word_kind(w) == IW_FD_SWITCHING)
+			w = iw_word_ungated(w);
+		if (w == iw_stream_word(s))
+			IW_SYS(dup3, carrier, i, survives_exec(i) ? 0 : O_CLOEXEC);
+	}
+	s->ino = iw_fd_ino(carrier);
+}
+
+/* Its registrations are C's again, or gone; carrier: another one, in its place, or -1. */
+static int out_of_sets(int fd, struct iw_stream *s, bool again, bool shut, int carrier)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	int tcp = 0;
 
 	if (atomic_load(&s->mapped)) {
 		iw_reg_detach(fd);
-		tcp = stop(s, fd);
+		if (carrier >= 0)
+			replace(s, carrier);
+		tcp = stop(s);
 		if (shut)
 			IW_SYS(shutdown, fd, SHUT_WR);
 		if (again)
@@ -741,12 +736,72 @@ static bool over(struct iw_stream *s)
 	return is;
 }
 
-static bool give_back(int fd, struct iw_stream *s, bool shut)
+/* What belongs to the file. */
+static void as_it_was(int from, int to)
+{
+	static const int names[] = { SO_RCVLOWAT, SO_OOBINLINE, SO_PEEK_OFF };
+	struct iw_flags f;
+
+	iw_flags_read(from, &f);
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		int v = option(from, names[i]);
+
+		if (v != option(to, names[i]))
+			IW_SYS(setsockopt, to, SOL_SOCKET, names[i], &v, sizeof(v));
+	}
+	iw_flags_write(to, &f);
+}
+
+/* The daemon relays from now on, first what is left in the ring. Returns the carrier that it gives for that, or -1: it does not. */
+static int ask_rest(int fd)
+{
+	struct iw_ctl_fdmsg m;
+	struct iw_ctl_stream r;
+	int fds[2] = { -1, -1 };
+
+	iw_ctl_init(&m, IW_CTL_REST, 0);
+	m.conn_id = 0;
+	m.fd = fd;
+	m.pad = 0;
+	if (!iw_daemon_ready() || iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0) || r.result)
+		return -1;
+	if (fds[1] >= 0)
+		IW_SYS(close, fds[1]);
+	if (fds[0] >= 0)
+		as_it_was(fd, fds[0]);
+	return fds[0];
+}
+
+/*
+ * Octets that are left in the ring come before what is in the carrier. If that can be read for as long as they are there, the library gives them,
+ * else nobody could know of them: without the daemon that is a reset.
+ */
+static int give_rings(int fd, struct iw_stream *s, bool shut, bool away)
+{
+	int carrier = -1, tcp;
+
+	if (!iw_rings_hold(s, away))
+		return 0;
+	if (s->ring.held) {
+		carrier = ask_rest(fd);
+		if (carrier < 0)
+			iw_stream_reset(s, fd);
+	}
+	tcp = out_of_sets(fd, s, true, shut, carrier);
+	iw_rings_unhold(s);
+	if (carrier >= 0)
+		IW_SYS(close, carrier);
+	return tcp;
+}
+
+static bool give_back(int fd, struct iw_stream *s, bool shut, bool away)
 {
 	int saved = errno, tcp = 0;
 
-	if (atomic_load(&s->mapped) && (!iw_orphan(fd, s) || over(s)))
-		tcp = out_of_sets(fd, s, true, shut);
+	if (iw_ringed(s))
+		tcp = give_rings(fd, s, shut, away);
+	else if (atomic_load(&s->mapped) && (!iw_orphan(fd, s) || over(s)))
+		tcp = out_of_sets(fd, s, true, shut, -1);
 	if (tcp) {
 		close_tcp(s, tcp);
 		iw_kick();
@@ -756,14 +811,65 @@ static bool give_back(int fd, struct iw_stream *s, bool shut)
 	return tcp;
 }
 
+void iw_map_rest_over(struct iw_stream *s)
+{
+	if (iw_path(s) == &iw_rest)
+		atomic_fetch_sub(&maps, 1);
+	atomic_store(&s->path, &iw_carrier);
+	iw_rings_unmap(s);
+}
+
+/* What is left of a ring, with nobody looking, goes into another carrier, which the daemon fills. */
+static void rest_away(int fd, struct iw_stream *s)
+{
+	int saved = errno, carrier;
+	struct iw_step st;
+	uint64_t sigs;
+
+	if (!iw_rings_hold_rest(s))
+		return;
+	carrier = ask_rest(fd);
+	if (carrier < 0)
+		iw_stream_reset(s, fd);
+	sigs = iw_lock(&iw_tab_lock);
+	if (carrier >= 0) {
+		iw_reg_detach(fd);
+		replace(s, carrier);
+		iw_reg_attach(fd, true);
+	}
+	iw_map_lock(s, &st);
+	iw_map_rest_over(s);
+	iw_map_unlock(s, &st);
+	iw_unlock(&iw_tab_lock, sigs);
+	iw_rings_unhold(s);
+	if (carrier >= 0)
+		IW_SYS(close, carrier);
+	errno = saved;
+}
+
+void iw_map_seen(int fd)
+{
+	struct iw_stream *s = iw_stream_of(fd);
+
+	if (s && iw_path(s) == &iw_rest && iw_rings_unread(s) && !iw_rings_behind(fd))
+		rest_away(fd, s);
+}
+
+void iw_map_hand(int fd, struct iw_stream *s)
+{
+	give_back(fd, s, false, true);
+	if (iw_path(s) == &iw_rest)
+		rest_away(fd, s);
+}
+
 void iw_map_give(int fd, struct iw_stream *s)
 {
-	give_back(fd, s, false);
+	give_back(fd, s, false, false);
 }
 
 bool iw_map_shut(int fd, struct iw_stream *s)
 {
-	return give_back(fd, s, true);
+	return give_back(fd, s, true, false);
 }
 
 /* As with TCP, it is closed when those who sleep for it are through: the number is the carrier's until then. */
@@ -776,7 +882,7 @@ void iw_map_close(int fd, struct iw_stream *s)
 	if (atomic_load(&s->mapped)) {
 		if (iw_orphan(fd, s))
 			iw_orphan_end(s, iw_orphan_until());
-		tcp = out_of_sets(fd, s, false, false);
+		tcp = out_of_sets(fd, s, false, false, -1);
 	}
 	if (!atomic_load(&s->polled)) {
 		if (tcp)

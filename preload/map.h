@@ -21,7 +21,7 @@ static inline bool iw_map_wants_rings(struct iw_stream *s)
 {
 	uint32_t rest = atomic_load_explicit(&s->map_rest, memory_order_relaxed);
 
-	if (!atomic_load_explicit(&iw_conf_rings, memory_order_relaxed) || !iw_stream_local(s) || atomic_load_explicit(&s->mapped, memory_order_relaxed) ||
+	if (!atomic_load_explicit(&iw_conf_rings, memory_order_relaxed) || !iw_stream_local(s) || atomic_load_explicit(&s->page->relayed, memory_order_relaxed) || atomic_load_explicit(&s->mapped, memory_order_relaxed) ||
 	    atomic_load_explicit(&s->ring_over, memory_order_relaxed))
 		return false;
 	if (rest)
@@ -33,6 +33,12 @@ static inline bool iw_map_wants_rings(struct iw_stream *s)
  * else using the number; not under iw_tab_lock. Keeps errno.
  */
 void iw_map_give(int fd, struct iw_stream *s);
+/* The same, to somebody who may not have the library: all that is unread is in the file then. */
+void iw_map_hand(int fd, struct iw_stream *s);
+/* The kernel is to say whether fd can be read: what is left of a ring has to be in the file then, or something behind it. */
+void iw_map_seen(int fd);
+/* Locked: what was left of a ring was read, or nobody has it any more. */
+void iw_map_rest_over(struct iw_stream *s);
 /* The same, and shut for writing before a set has the carrier: else its room would be an edge of its own. false: it was not mapped, or stays so. */
 bool iw_map_shut(int fd, struct iw_stream *s);
 /* As much of what it left behind as nobody sleeps on any more is closed. */
@@ -51,6 +57,7 @@ enum iw_heirs {
 };
 /* All of this process that others are about to have. */
 void iw_maps_give(enum iw_heirs heirs);
+bool iw_maps_some(void);		/* is there one at all? No lock */
 bool iw_maps_any(enum iw_heirs heirs);	/* is there one? Under iw_tab_lock there will be no other */
 /* What a child of fork finds mapped is its parent's alone: for the child it is a reset. */
 void iw_maps_forked_child(void);

@@ -214,7 +214,9 @@ static bool any_mapped(const struct call *c, bool *ready)
 		struct iw_stream *s = mapped(&c->p[i]);
 
 		if (s && iw_ringed(s))
-			iw_rings_look_at(s, c->p[i].fd, false);
+			iw_rings_look_at(s, false);
+		else if (!s)
+			iw_map_seen(c->p[i].fd);
 		any |= s != NULL;
 		*ready |= s && known(s, &c->p[i]);
 	}
@@ -260,7 +262,7 @@ static int put_mapped(const struct call *c, struct pollfd *v)
 		struct iw_stream *s = mapped(p);
 
 		if (s && iw_ringed(s))
-			iw_rings_look_at(s, p->fd, c->d.end);
+			iw_rings_look_at(s, c->d.end);
 		p->revents = s ? known(s, p) : 0;
 		v[i] = *p;
 		if (p->revents)

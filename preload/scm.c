@@ -18,7 +18,7 @@ void iw_fd_passed_on(int fd)
 		return;
 	if (t.s) {
 		atomic_store(&t.s->passed, 1);
-		iw_map_give(fd, t.s);
+		iw_map_hand(fd, t.s);
 	} else {
 		iw_candidate_flag(t.c, IW_CAND_PASSED);
 	}
@@ -49,7 +49,8 @@ void iw_rights_leaving(const struct msghdr *m)
 {
 	struct msghdr h;
 
-	if (iw_likely(__libc_single_threaded || !atomic_load_explicit(&iw_movable, memory_order_relaxed)))
+	/* of one thread they are looked at afterwards; but what is unread in a ring has to be in the file that leaves */
+	if (iw_likely((__libc_single_threaded && !iw_maps_some()) || !atomic_load_explicit(&iw_movable, memory_order_relaxed)))
 		return;
 	if (!iw_copy_in(&h, m, sizeof(h)) && h.msg_controllen && iw_user_readable(h.msg_control, h.msg_controllen))
 		look(&h);

@@ -26,10 +26,12 @@ struct iw_stream_ring {
 	uint32_t slot;		/* the stream's, among the marks */
 	uint32_t tick;		/* when the other end was last seen not to have gone (paths/mapped_in.h) */
 	int fd;			/* one of those of the program */
+	_Atomic uint32_t held;	/* it is being given up; a futex */
 	uint64_t told;		/* position up to which octets were told of */
 	int64_t dry;		/* not before then it is waited for what was sent by the carrier, ns */
 	int64_t asked;		/* when the carrier was asked last, ns */
 	bool nowait;		/* what the file said at ring_mode */
+	bool shared;		/* over a fork: others may take what is in the ring, and nothing more comes into it */
 	bool wrote, pours;	/* since the last octets came; they come small, and nothing is answered */
 };
 

@@ -77,7 +77,7 @@ static unsigned int eval_local(struct iw_stream *s, short bits)
 	/* our own SHUT_RD together with one more shutdown hangs the carrier up as well */
 	if ((bits & POLLHUP) && ((oshut & IW_SHUT_CLOSED) || !((shut & IW_SHUT_RD) && (wr || (oshut & IW_SHUT_RD)))))
 		fin = true;
-	if (bits & POLLERR)
+	if ((bits & POLLERR) || (fin && (bits & POLLHUP) && atomic_load(&s->page->relayed)))	/* the daemon would have said FIN */
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
 	if (hup && atomic_load(&me->close_state) == IW_CLOSE_RESET)
 		return reset_state(me, oshut & IW_SHUT_WR);
@@ -125,7 +125,7 @@ ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
 	uint32_t cs = atomic_load(&me->close_state);
 	unsigned int st;
 
-	if (n == 0 && cs == (iw_stream_local(s) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
+	if (n == 0 && cs == (iw_stream_local(s) && !atomic_load_explicit(&s->page->relayed, memory_order_relaxed) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
 		return 0;
 	if (!iw_stream_verify(fd, s)) {
 		errno = err;

@@ -40,6 +40,8 @@ enum iw_ctl_type {
 	IW_CTL_GETSOCKOPT,	/* -> OPT; by then iw_page_end.tx_acked is as of now */
 	IW_CTL_SETSOCKOPT,	/* -> OPT */
 	IW_CTL_SYNC,		/* -> ACK: everything said before on this connection has been done */
+	IW_CTL_REST,		/* (carrier) of a LOCAL pair, with octets unread in its ring -> STREAM (another carrier, segment), in which these come
+				 * first: everything is relayed from then on; or STREAM with result 1 */
 	IW_CTL_BELL,		/* octets lie gathered in a map: the daemon shall look at it at times. No reply */
 	/* daemon to library */
 	IW_CTL_HELLO_ACK = 64,
@@ -108,7 +110,7 @@ struct iw_ctl_id {		/* CLOSED, SWITCH, SWITCHED, ABANDON, BACK, MAP, UNMAP, BELL
 	uint32_t pad;
 };
 
-struct iw_ctl_fdmsg {		/* OPEN: only the fd matters */
+struct iw_ctl_fdmsg {		/* OPEN, REST: only the fd matters */
 	struct iw_ctl_hdr h;
 	uint64_t conn_id;	/* OPEN: conn_id for CLOSED */
 	int32_t fd;

@@ -82,7 +82,9 @@ struct iw_page {
 	uint64_t size;			/* octets of the whole segment */
 	uint32_t tx_len, rx_len;	/* ring sizes, powers of two */
 	_Atomic uint32_t want;		/* by the daemon: IW_WANT_* */
-	uint8_t reserved[92];
+	_Atomic uint32_t relayed;	/* by the daemon: it passes on what one end of a LOCAL pair sends and receives, so an end that
+					 * no close_state tells of is its own */
+	uint8_t reserved[88];
 	struct iw_page_end end[2];
 };
 static_assert(offsetof(struct iw_page, end) == 128, "iw_page");

@@ -354,7 +354,7 @@ int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const cha
 
 	p->n = 0;
 	p->burst = true;
-	p->rings = false;
+	p->rings = true;
 	p->spin = IW_SPIN_ADAPTIVE;
 	p->upgrade = (struct iw_upgrade){
 		.after = { IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS }, .far = { IW_UPGRADE_FAR_CALLS, IW_UPGRADE_FAR_OCTETS },

@@ -9,9 +9,9 @@
 #
 # plain		two processes of one host, no library: the reference
 # wire		the same over two hosts: the reference must not depend on that
-# local, remote, remote6	upgraded as early as both ends agree: on one host, and each wait looks first (spin always); on two; on two, IPv6 where the program
+# local, remote, remote6	upgraded as early as both ends agree: on one host, without rings, and each wait looks first (spin always); on two; on two, IPv6 where the program
 #		leaves the choice
-# rings		on one host, by rings, with each wait looking first, or where it paid, or never
+# rings		on one host, by rings, and each wait looks first, or where it paid, or never
 # mapped		as remote, with so many octets to and fro before that both ends are mapped, and each wait looks first
 # restless	as mapped, and the daemons take the map back every few milliseconds, and give it again; a third of the programs
 # local-k, remote-k	each end switches at a call of its own, whether the other one does or not: at the k-th, k by chance, or by -k
@@ -112,7 +112,7 @@ cold+=" many_short oob_before_accept opts_inherit opts_lowat send_lost sigio_bef
 cold+=" epoll_uring"
 # Not with maps that come and go: what they compare changes with them. There is more room, or less, also at the end of a time-out.
 calm="eintr_mixed f_odd_args"
-early=$(conf early "upgrade_after 0") awake=$(conf awake "upgrade_after 0" "spin always")
+early=$(conf early "upgrade_after 0") awake=$(conf awake "upgrade_after 0" "spin always" "rings no")
 never=$(conf never "upgrade_after 1G calls 1G")
 policy=$(conf tcp "upgrade_after 0" "tcp both * *")
 
@@ -132,7 +132,7 @@ chance() {
 run() {
 	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 env k n
 	case $mode in plain* | local* | rings) two=0 ;; esac
-	[ "$mode" = killed-client ] && case $prog in kill_local) two=0 ;; esac
+	[ "$mode" = killed-client ] && case $prog in kill_local | kill_rest) two=0 ;; esac
 	env=(IW_TEST_NETNS_SERVER="$ns1" IW_TEST_NETNS_CLIENT="$ns1")
 	if [ $two = 1 ]; then
 		env+=(IW_TEST_NETNS_CLIENT="$ns2" IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)")
@@ -162,6 +162,7 @@ run() {
 		RAN="at calls ${k[*]}"
 		;;
 	esac
+	[ "$prog" != kill_rest ] || server=$(conf at-awake "upgrade_after 0" "upgrade_wait 100" "spin always") client=$server	# so that it has a ring
 	env+=(IW_TEST_CONF_SERVER="$server" IW_TEST_CONF_CLIENT="$client")
 	case $mode in
 	plain* | wire) ;;
@@ -367,7 +368,7 @@ fi
 for prog in "${progs[@]}"; do
 	map=no
 	case $prog in
-	kill_local) ms=killed-client ;;
+	kill_local | kill_rest) ms=killed-client ;;
 	kill_mapped*) ms="killed-server killed-client" map=yes ;;
 	kill_*) ms="killed-server killed-client killed-relay" ;;
 	*) continue ;;

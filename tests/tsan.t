@@ -4,7 +4,7 @@
 # the same time, plain, on one host and over two; and what it knows of threads, processes and sets, by itself.
 . "$(dirname "$0")/lib/tap.sh"
 top=${IW_TOP:-$(cd "$(dirname "$0")/.." && pwd)}
-progs="churn connect_thread_poll many_conns bulk_both bulk_busy threads_many f_cancel"
+progs="f_ways churn connect_thread_poll many_conns bulk_both bulk_busy threads_many f_cancel"
 b=$(mktemp -d "${TMPDIR:-/tmp}/tsan.XXXXXX") || exit 1
 trap 'rm -rf "$b"' EXIT
 mkdir -p "$b/o" "$b/tests/sock" "$b/tests/lib"
@@ -21,9 +21,9 @@ for p in $progs; do
 done
 cp "$IW_BUILD/iwarpd" "$IW_BUILD/iwctl" "$b"
 cp "$IW_BUILD"/tests/lib/* "$b/tests/lib/"
-IW_BUILD=$b TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" tests/sock.t -m "plain local remote mapped restless local-k remote-k relay" $progs >"$b/out" 2>&1
-ok $? "$progs: plain, local, remote, mapped, at any call" || sed 's/^/# /' "$b/out" | tail -n 60
-is "$(grep -Ec '^ok .* (remote|mapped|restless)$' "$b/out")" 21 "all of them ran"
+IW_BUILD=$b TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" tests/sock.t -m "plain local rings remote mapped restless local-k remote-k relay" $progs >"$b/out" 2>&1
+ok $? "$progs: plain, on one host without and with rings, on two, mapped, at any call" || sed 's/^/# /' "$b/out" | tail -n 60
+is "$(grep -Ec '^ok .* (remote|mapped|restless)$' "$b/out")" 24 "all of them ran"
 for p in quiet holders sets ready; do
 	$cc -o "$b/${p}_test" tests/unit/${p}_test.c -lcmocka -lpthread && TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" "$b/${p}_test" >"$b/out" 2>&1
 	ok $? "tests/unit/${p}_test" || sed 's/^/# /' "$b/out" | tail -n 20

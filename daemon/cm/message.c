@@ -32,6 +32,24 @@ static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 	return 0;
 }
 
+/* Whoever has the carrier has the end. */
+static int cm_rest(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
+{
+	struct stream_grant g = { .carrier = -1, .segment = -1 };
+	struct cm_req r = { 0 };
+	int ret = req_begin(&r, c, &m->h);
+
+	if (ret) {
+		close_passed(fd, c->uid);
+		return ret;
+	}
+	if (stream_rest(fd, c->uid, &g))
+		req_plain(&r, IW_REASON_NOT_STREAM, 0);
+	else
+		req_stream(&r, &g);
+	return 0;
+}
+
 static int cm_sync(struct client *c, const struct iw_ctl_hdr *h)
 {
 	struct cm_req r = { 0 };
@@ -103,6 +121,8 @@ int cm_message(struct client *c, const void *msg, int fd)
 		break;
 	case IW_CTL_OPEN:
 		return cm_open(c, msg, fd);	/* closes fd */
+	case IW_CTL_REST:
+		return cm_rest(c, msg, fd);	/* keeps fd */
 	case IW_CTL_SYNC:
 		ret = cm_sync(c, msg);
 		break;

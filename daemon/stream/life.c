@@ -22,6 +22,7 @@
 #include "local.h"
 #include "map.h"
 #include "relay.h"
+#include "rest.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "table.h"
@@ -446,6 +447,38 @@ int stream_open(int carrier, struct stream_grant *g)
 		.tuple = st->end[e].tuple, .segment = fcntl(st->segment, F_DUPFD_CLOEXEC, 0),
 	};
 	return g->segment < 0 ? -errno : 0;
+}
+
+int stream_rest(int carrier, uint32_t uid, struct stream_grant *g)
+{
+	struct stream *st;
+	unsigned int e;
+	uint64_t cookie;
+	int ret = cookie_of(carrier, &cookie), s;
+
+	st = ret ? NULL : table_find_carrier(cookie, &e);
+	if (!st || st->state != STREAM_LOCAL) {
+		close_passed(carrier, uid);
+		return ret ? ret : -ENOENT;
+	}
+	ret = rest_begin(st, e, carrier, uid, &s);
+	if (ret)
+		return ret;
+	*g = (struct stream_grant){
+		.stream_id = st->id, .size = st->size, .carrier = s, .end = e, .flags = IW_PAGE_LOCAL, .tuple = st->end[e].tuple,
+		.segment = fcntl(st->segment, F_DUPFD_CLOEXEC, 0),
+	};
+	ret = g->segment < 0 ? -errno : cookie_of(s, &cookie);
+	if (ret) {
+		close(s);
+		if (g->segment >= 0)
+			close(g->segment);
+		return ret;
+	}
+	table_del_end(st, e);
+	st->end[e].cookie = cookie;
+	table_add_end(st, e);
+	return 0;
 }
 
 int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, const void *val, socklen_t len)

@@ -171,6 +171,8 @@ void stream_held(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint
 
 /* By SO_COOKIE of an application's carrier: a grant without carrier (-1) for OPEN. -ENOENT. */
 int stream_open(int carrier, struct stream_grant *g);
+/* The same with another carrier in the place of that one, for one whose ring has octets left: what is sent and received is relayed. Keeps carrier. */
+int stream_rest(int carrier, uint32_t uid, struct stream_grant *g);
 struct stream *stream_find(uint64_t id);
 uint64_t stream_id(const struct stream *st);
 enum stream_state stream_state(const struct stream *st);

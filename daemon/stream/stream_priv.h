@@ -71,6 +71,7 @@ struct stream {
 	int watched[2];			/* the numbers that the ends had then */
 	struct op watch_op;
 	bool local_half;		/* one end of the pair is left */
+	bool rest[2];			/* what an end sends and receives is relayed: see rest.h */
 
 	struct rnic_pd *pd;		/* with `reserved` set aside for what may become of the stream */
 	struct prm_bill reserved;

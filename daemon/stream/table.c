@@ -48,6 +48,16 @@ void table_add_end(struct stream *st, unsigned int end)
 	*b = st;
 }
 
+void table_del_end(struct stream *st, unsigned int end)
+{
+	struct stream **p = &tab.by_cookie[end][st->end[end].cookie % BUCKETS];
+
+	while (*p && *p != st)
+		p = &(*p)->end[end].hnext;
+	if (*p)
+		*p = st->end[end].hnext;
+}
+
 void table_del(struct stream *st)
 {
 	struct stream **p;
@@ -58,14 +68,8 @@ void table_del(struct stream *st)
 			break;
 		}
 	}
-	for (unsigned int e = 0; e < 2; e++) {
-		for (p = &tab.by_cookie[e][st->end[e].cookie % BUCKETS]; *p; p = &(*p)->end[e].hnext) {
-			if (*p == st) {
-				*p = st->end[e].hnext;
-				break;
-			}
-		}
-	}
+	for (unsigned int e = 0; e < 2; e++)
+		table_del_end(st, e);
 	if (st->pprev) {
 		*st->pprev = st->next;
 		if (st->next)

@@ -13,6 +13,7 @@ void table_add_end(struct stream *st, unsigned int end);	/* by that of the other
 void table_del(struct stream *st);
 struct stream *table_next(const struct stream *st);	/* NULL starts */
 /* One that is not dead, and which of its ends has the carrier with this SO_COOKIE. */
+void table_del_end(struct stream *st, unsigned int end);
 struct stream *table_find_carrier(uint64_t cookie, unsigned int *end);
 
 #endif

@@ -47,25 +47,64 @@ bool iw_rings_begin(struct iw_stream *s, int fd)
 	return true;
 }
 
-size_t iw_rings_left(const struct iw_stream *s)
+size_t iw_rings_left(struct iw_stream *s)
 {
-	ssize_t n = iw_ring_left(&s->ring.rx);
+	ssize_t n;
+
+	if (iw_unlikely(s->ring.shared))
+		iw_ring_share(&s->ring.rx);
+	n = iw_ring_left(&s->ring.rx);
 
 	return n > 0 ? (size_t)n : 0;
 }
 
 size_t iw_rings_close(struct iw_stream *s)
 {
-	ssize_t n = iw_ring_shut(&s->ring.rx);
-
+	iw_ring_shut(&s->ring.rx);
 	iw_unmark(&iw_rings_open, s->ring.slot);
-	return n > 0 ? (size_t)n : 0;
+	return iw_rings_left(s);
 }
 
 size_t iw_rings_end(struct iw_stream *s)
 {
 	iw_ring_leave(&s->ring.tx);
 	return iw_rings_close(s);
+}
+
+bool iw_rings_hold(struct iw_stream *s, bool away)
+{
+	struct iw_mapped_call c = { .s = s };
+	size_t left;
+
+	if (!iw_rings_enter(&c))
+		return false;
+	left = iw_rings_end(s);
+	s->ring.held = left && (away || !iw_rings_behind(atomic_load(&s->mapped)));
+	iw_map_unlock(s, &c.st);
+	return true;
+}
+
+bool iw_rings_behind(int carrier)
+{
+	return iw_fd_bits(carrier, POLLIN | POLLRDHUP) & (POLLIN | POLLRDHUP | POLLHUP);
+}
+
+bool iw_rings_hold_rest(struct iw_stream *s)
+{
+	struct iw_mapped_call c = { .s = s };
+	bool held;
+
+	iw_rings_lock(&c);
+	held = iw_path(s) == &iw_rest && iw_rings_left(s);
+	s->ring.held = held;
+	iw_map_unlock(s, &c.st);
+	return held;
+}
+
+void iw_rings_unhold(struct iw_stream *s)
+{
+	if (atomic_exchange(&s->ring.held, 0))
+		iw_futex_wake(&s->ring.held, INT32_MAX);
 }
 
 bool iw_rings_unread(struct iw_stream *s)
@@ -79,6 +118,15 @@ bool iw_rings_unread(struct iw_stream *s)
 	return are;
 }
 
+void iw_rings_share(struct iw_stream *s)
+{
+	struct iw_step st;
+
+	iw_map_lock(s, &st);
+	s->ring.shared = true;
+	iw_map_unlock(s, &st);
+}
+
 void iw_rings_unmap(struct iw_stream *s)
 {
 	IW_SYS(munmap, s->ring.segment, SEGMENT);
@@ -90,10 +138,8 @@ void iw_rings_gone(struct iw_stream *s)
 	struct iw_step st;
 
 	iw_map_lock(s, &st);
-	if (s->ring.segment) {
-		atomic_store(&s->path, &iw_carrier);
-		iw_rings_unmap(s);
-	}
+	if (s->ring.segment)
+		iw_map_rest_over(s);
 	iw_map_unlock(s, &st);
 }
 
@@ -123,7 +169,7 @@ void iw_rings_offer(struct iw_stream *s)
 {
 	uint64_t was = s->ring.rx.pos;
 
-	if (!iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || s->ring.sleepers ||
+	if (!iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || s->ring.sleepers || s->ring.shared ||
 	    atomic_load(&s->polled) || iw_ready_slept(s))
 		return;
 	iw_ring_offer(&s->ring.rx);
@@ -152,9 +198,20 @@ bool iw_rings_may_look(void)
 
 /* ---- a call ---- */
 
+void iw_rings_lock(struct iw_mapped_call *c)
+{
+	for (;;) {
+		iw_map_lock(c->s, &c->st);
+		if (iw_likely(!atomic_load_explicit(&c->s->ring.held, memory_order_relaxed)))
+			return;
+		iw_map_unlock(c->s, &c->st);
+		iw_futex_wait(&c->s->ring.held, 1, 0);
+	}
+}
+
 bool iw_rings_enter(struct iw_mapped_call *c)
 {
-	iw_map_lock(c->s, &c->st);
+	iw_rings_lock(c);
 	c->epoch = atomic_load_explicit(&c->s->map_epoch, memory_order_relaxed);
 	if (iw_likely(iw_ringed(c->s)))
 		return true;
@@ -164,7 +221,7 @@ bool iw_rings_enter(struct iw_mapped_call *c)
 
 bool iw_rings_again(struct iw_mapped_call *c)
 {
-	iw_map_lock(c->s, &c->st);
+	iw_rings_lock(c);
 	if (iw_likely(iw_ringed(c->s) && atomic_load_explicit(&c->s->map_epoch, memory_order_relaxed) == c->epoch))
 		return true;
 	iw_map_unlock(c->s, &c->st);
@@ -219,7 +276,7 @@ static bool over(struct iw_stream *s)
 {
 	long n;
 
-	if (iw_rings_close(s) || s->ring.sleepers)
+	if (iw_rings_close(s) || s->ring.sleepers || s->ring.shared)
 		return iw_fd_bits(atomic_load(&s->mapped), POLLRDHUP | POLLPRI) & ENDS;
 	n = iw_rings_pull(s);
 	return n <= 0 && n != -EAGAIN && n != -EINTR;
@@ -337,21 +394,21 @@ bool iw_rings_still(struct iw_stream *s)
 
 void iw_rings_shut(struct iw_stream *s)
 {
+	struct iw_step st;
+
+	iw_map_lock(s, &st);	/* who gives it up waits for iw_tab_lock: it is shut then */
+	if (iw_ringed(s) && iw_rings_close(s))
+		s->known |= IN;
+	iw_map_unlock(s, &st);
+}
+
+void iw_rings_look_at(struct iw_stream *s, bool sleeps)
+{
 	struct iw_mapped_call c = { .s = s };
 
 	if (!iw_rings_enter(&c))
 		return;
-	if (iw_rings_close(s))
-		s->known |= IN;
-	iw_map_unlock(s, &c.st);
-}
-
-void iw_rings_look_at(struct iw_stream *s, int fd, bool sleeps)
-{
-	struct iw_mapped_call c = { .s = s, .fd = fd };
-
-	if (!iw_rings_enter(&c))
-		return;
+	c.fd = s->ring.fd;
 	if (sleeps)
 		iw_rings_close(s);
 	iw_rings_leave(&c);
@@ -366,7 +423,7 @@ bool iw_rings_look(uint32_t set, bool sleeps)
 
 		if (!iw_ready_in(s, set))
 			continue;
-		iw_rings_look_at(s, s->ring.fd, sleeps);
+		iw_rings_look_at(s, sleeps);
 		found |= s->known & POLLIN;
 	}
 	return found;

@@ -24,6 +24,17 @@ static inline bool iw_ringed(struct iw_stream *s)
 bool iw_rings_begin(struct iw_stream *s, int fd);
 /* Locked: the rings are shut for good. Returns the octets that are left to be read. */
 size_t iw_rings_end(struct iw_stream *s);
+/*
+ * It is to be given up; away: to somebody who may not have the library. false: it is not on this path. With octets left that nobody would know of
+ * (ring.held) nobody takes any of them, until iw_rings_unhold().
+ */
+bool iw_rings_hold(struct iw_stream *s, bool away);
+bool iw_rings_hold_rest(struct iw_stream *s);	/* the same of what is left already */
+void iw_rings_unhold(struct iw_stream *s);
+/* A child will have it, too. */
+void iw_rings_share(struct iw_stream *s);
+/* The carrier can be read until what is left was. */
+bool iw_rings_behind(int carrier);
 /* Locked: and out of memory. */
 void iw_rings_unmap(struct iw_stream *s);
 /* Nobody has the stream any more. */
@@ -42,7 +53,7 @@ static inline bool iw_rings_any(void)
 /* What is in the rings of those in a set is known from now on; sleeps: and the kernel tells of what comes. true: there is something in one. */
 bool iw_rings_look(uint32_t set, bool sleeps);
 /* The same of one. */
-void iw_rings_look_at(struct iw_stream *s, int fd, bool sleeps);
+void iw_rings_look_at(struct iw_stream *s, bool sleeps);
 /* It was put into a set in which others may sleep: from now on the kernel tells of it. Under iw_tab_lock. */
 void iw_rings_shut(struct iw_stream *s);
 /* It receives by the carrier from now on, behind what is in the ring, since the kernel is to tell of all. false: it is not on this path. */

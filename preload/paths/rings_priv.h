@@ -13,6 +13,8 @@
 #define IW_RINGS_PIECE	16384u	/* copied at a time, so that the other end can go on with it */
 #define IW_RINGS_VECTOR	8	/* elements given to the kernel at a time */
 
+/* While it is given up nothing is taken from it, nor from the carrier: that is waited for. */
+void iw_rings_lock(struct iw_mapped_call *c);
 /* The begin of a call, locked. false: it is on this path no more, and not locked. */
 bool iw_rings_enter(struct iw_mapped_call *c);
 /* Once more, after it was left: also false when the stream is another one by now, or has been on another path meanwhile. */
@@ -21,7 +23,7 @@ bool iw_rings_again(struct iw_mapped_call *c);
 void iw_rings_leave(struct iw_mapped_call *c);
 
 /* Locked: octets in the ring that can be read; 0 where the other side wrote nonsense: what is in the carrier is all there is then. */
-size_t iw_rings_left(const struct iw_stream *s);
+size_t iw_rings_left(struct iw_stream *s);
 /* The same, and the ring takes no more: what comes then comes by the carrier, and the kernel tells of it. */
 size_t iw_rings_close(struct iw_stream *s);
 /* They may come by the ring from now on, if nothing is against it. */

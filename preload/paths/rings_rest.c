@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * What was left in the ring of a joined pair when it was given up, for those who read by the library: first that, then the carrier, which has
- * something, or its end, and is not read before. So the kernel says that it can be read for as long as there is something left.
+ * What was left in the ring of a joined pair when it was given up, for those who read by the library: first that, then the carrier. Either that has
+ * something, or its end, and is not read before, so that the kernel says that it can be read for as long as there is something left; or it is a child's,
+ * whose parent has the ring too: when it asks for readiness, it gets another carrier (iw_map_hand).
  */
+#include <poll.h>
+
 #include "preload/map.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/rings_priv.h"
 
 static bool enter(struct iw_mapped_call *c)
 {
-	iw_map_lock(c->s, &c->st);
+	iw_rings_lock(c);
 	if (iw_path(c->s) == &iw_rest)
 		return true;
 	iw_map_unlock(c->s, &c->st);
@@ -45,10 +48,8 @@ static ssize_t rest_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 	if (!c.len || !enter(&c))
 		return iw_carrier.rx(s, fd, io, flags);
 	err = iw_rings_take(&c, iw_rings_left(s));
-	if (!iw_rings_left(s)) {
-		atomic_store(&s->path, &iw_carrier);
-		iw_rings_unmap(s);
-	}
+	if (!iw_rings_left(s))
+		iw_map_rest_over(s);
 	iw_map_unlock(s, &c.st);
 	if (err)
 		return iw_fail(err);
@@ -95,9 +96,18 @@ static short rest_wait_events(struct iw_stream *s, short events)
 	return events;
 }
 
+/* For a child's, in a set of its parent's. */
 static short rest_step(struct iw_stream *s, int fd, bool some)
 {
-	return 0;
+	struct iw_mapped_call c = { .s = s, .fd = fd };
+	short bits = iw_carrier.bits(s, fd, POLLIN | POLLOUT);
+
+	if (enter(&c)) {
+		bits |= iw_rings_left(s) ? POLLIN : 0;
+		iw_map_unlock(s, &c.st);
+	}
+	s->known = bits;
+	return bits & POLLIN;
 }
 
 static int rest_outq(struct iw_stream *s, int fd, bool unsent)

@@ -285,9 +285,9 @@ static void upgrade(void **state)
 	assert_true(p.burst);
 	assert_int_equal(parse("burst no # none\niwarp both * *"), 0);
 	assert_false(p.burst);
-	assert_false(p.rings);
-	assert_int_equal(parse("rings yes"), 0);
 	assert_true(p.rings);
+	assert_int_equal(parse("rings no"), 0);
+	assert_false(p.rings);
 	assert_int_equal(p.spin, IW_SPIN_ADAPTIVE);
 	assert_int_equal(parse("spin always"), 0);
 	assert_int_equal(p.spin, IW_SPIN_ALWAYS);

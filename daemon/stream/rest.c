@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/* What was left in a ring, and the carrier behind it, relayed. It needs nothing of the stream once it goes but the page, in which ends are said. */
+#include "rest.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/ring.h"
+#include "carrier.h"
+#include "stream_priv.h"
+
+#define BUF	16384u
+#define TRIES	100u
+
+struct rest;
+
+struct way {
+	struct op op;
+	struct rest *r;
+	int from, to;
+	unsigned int end;	/* of the page: whoever reads what comes this way */
+	size_t len, off;	/* of buf: what is to be sent */
+	unsigned int spun;
+	bool over;
+	uint8_t *buf;
+	size_t size;
+};
+
+struct rest {
+	struct way way[2];	/* from the carrier that the other end has; and to it */
+	struct iw_page *page;
+	uint32_t uid;
+	bool over;
+};
+
+static void go_on(struct way *w);
+
+static void discard(struct rest *r)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		free(r->way[i].buf);
+	munmap(r->page, IW_PAGE_SIZE);
+	free(r);
+}
+
+static void maybe_free(struct rest *r)
+{
+	if (!r->over || r->way[0].op.busy || r->way[1].op.busy)
+		return;
+	close_passed(r->way[0].from, r->uid);
+	close(r->way[0].to);
+	discard(r);
+}
+
+static void finish(struct rest *r)
+{
+	if (!r->over)
+		for (unsigned int i = 0; i < 2; i++) {
+			shutdown(r->way[i].from, SHUT_RDWR);
+			if (r->way[i].op.busy)
+				engine_cancel(&r->way[i].op);
+		}
+	r->over = true;
+	maybe_free(r);
+}
+
+static void record(struct rest *r, unsigned int end, uint32_t state, uint32_t err)
+{
+	struct iw_page_end *e = &r->page->end[end];
+	uint32_t open = IW_CLOSE_OPEN;
+
+	atomic_store(&e->close_errno, err);
+	atomic_compare_exchange_strong(&e->close_state, &open, state);
+}
+
+/* Who writes this way shut it, or closed: that is said before it can be seen. */
+static void ended(struct way *w)
+{
+	struct pollfd p = { .fd = w->from };
+	bool closed = poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+
+	w->over = true;
+	record(w->r, w->end, IW_CLOSE_FIN, 0);
+	shutdown(w->to, SHUT_WR);
+	if (closed || w->r->way[w == w->r->way].over)
+		finish(w->r);
+}
+
+static void sent(struct op *op, int res, bool more)
+{
+	struct way *w = container_of(op, struct way, op);
+
+	if (w->r->over) {
+		maybe_free(w->r);
+		return;
+	}
+	if (res > 0)
+		w->off += (size_t)res;
+	if (res > 0 || op_again(res))
+		go_on(w);
+	else	/* nobody reads it: who writes learns it by the kernel */
+		finish(w->r);
+}
+
+static void received(struct op *op, int res, bool more)
+{
+	struct way *w = container_of(op, struct way, op);
+
+	if (w->r->over) {
+		maybe_free(w->r);
+		return;
+	}
+	if (res > 0) {
+		w->len = (size_t)res;
+		w->off = 0;
+	}
+	if (res > 0 || (op_again(res) && engine_file_again(w->from, res, &w->spun))) {
+		go_on(w);
+	} else if (!res) {
+		ended(w);
+	} else {
+		record(w->r, w->end, IW_CLOSE_RESET, ECONNRESET);
+		finish(w->r);
+	}
+}
+
+/* What was left may have been more than is needed from then on. */
+static void shrink(struct way *w)
+{
+	uint8_t *p = w->off < w->len || w->size <= BUF ? NULL : realloc(w->buf, BUF);
+
+	if (p) {
+		w->buf = p;
+		w->size = BUF;
+	}
+}
+
+static void go_on(struct way *w)
+{
+	struct io_uring_sqe *sqe = engine_sqe();
+
+	shrink(w);
+	if (w->off < w->len) {
+		w->op.fn = sent;
+		io_uring_prep_send(sqe, w->to, w->buf + w->off, w->len - w->off, MSG_NOSIGNAL);
+	} else {
+		w->op.fn = received;
+		io_uring_prep_recv(sqe, w->from, w->buf, w->size, 0);
+	}
+	engine_submit(sqe, &w->op);
+}
+
+/* As its consumer left it. Either side may have written anything there. */
+static int left(const struct stream *st, unsigned int e, struct way *w)
+{
+	const uint8_t *mem = (const uint8_t *)st->page;
+	struct iw_ring_dir *dir = (struct iw_ring_dir *)(mem + IW_PAGE_DIRS) + !e;
+	struct iw_ring r = { .dir = dir, .mem = (uint8_t *)mem + IW_PAGE_RINGS + !e * IW_PAGE_RING, .len = IW_PAGE_RING, .pos = atomic_load(&dir->tail) };
+	struct iovec v = { w->buf, w->size };
+	ssize_t n;
+
+	for (unsigned int tries = 0; tries < TRIES; tries++) {
+		n = iw_ring_shut(&r);
+		if (n < 0)
+			return (int)n;
+		iw_ring_peek(&r, &v, 0, 0, (size_t)n);
+		w->len = (size_t)n;
+		if (iw_ring_claim(&r, (size_t)n))	/* a parent or a child may be at it, too */
+			return 0;
+	}
+	return -EBUSY;
+}
+
+/* What is there by now is there for whoever asks the new carrier, as far as that takes it. */
+static void at_once(struct way *w)
+{
+	ssize_t n;
+
+	do {
+		while (w->off < w->len && (n = send(w->to, w->buf + w->off, w->len - w->off, MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+			w->off += (size_t)n;
+		if (w->off < w->len)
+			return;
+		n = recv(w->from, w->buf, w->size, MSG_DONTWAIT);
+		w->off = 0;
+		w->len = n > 0 ? (size_t)n : 0;
+	} while (n > 0);
+}
+
+static struct rest *make(const struct stream *st, unsigned int e, int carrier, int to)
+{
+	struct rest *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->page = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, st->segment, 0);
+	if (r->page == MAP_FAILED) {
+		free(r);
+		return NULL;
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		struct way *w = &r->way[i];
+
+		w->r = r;
+		w->from = i ? to : carrier;
+		w->to = i ? carrier : to;
+		w->end = i ? !e : e;
+		w->size = i ? BUF : IW_PAGE_RING;
+		w->buf = malloc(w->size);
+	}
+	if (r->way[0].buf && r->way[1].buf)
+		return r;
+	discard(r);
+	return NULL;
+}
+
+int rest_begin(struct stream *st, unsigned int e, int carrier, uint32_t uid, int *s)
+{
+	struct rest *r;
+	int v[2], ret;
+
+	ret = st->size < IW_PAGE_RINGS + 2 * (size_t)IW_PAGE_RING || st->rest[e] ? -EINVAL : carrier_make(st->id, v);
+	if (ret) {
+		close_passed(carrier, uid);
+		return ret;
+	}
+	r = make(st, e, carrier, v[1]);
+	ret = r ? left(st, e, &r->way[0]) : -ENOMEM;
+	if (ret) {
+		if (r)
+			discard(r);
+		close_passed(carrier, uid);
+		close(v[0]);
+		close(v[1]);
+		return ret;
+	}
+	r->uid = uid;
+	st->rest[e] = true;	/* once: it has no ring from then on */
+	atomic_store(&r->page->relayed, 1);	/* before anybody can see an end of what we hold: ours alone is none */
+	engine_file_waits(carrier);
+	at_once(&r->way[0]);
+	go_on(&r->way[0]);
+	go_on(&r->way[1]);
+	*s = v[0];
+	return 0;
+}
