@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* poll and ppoll: the bits of carriers become those of TCP. The waiting itself is the kernel's. */
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -29,6 +30,7 @@
 void __chk_fail(void) __attribute__((noreturn));
 
 #define COPY_MAX 256u
+#define RING_LOOKS 8	/* at all rings, in a row */
 #define LOOK	0x4000	/* revents: what was waited on in the stream's place said something, or something was put in its place */
 #define WOKEN	(-2)	/* of a wait that ended before its time, and no entry may be ready */
 
@@ -274,17 +276,74 @@ static int put_mapped(const struct call *c, struct pollfd *v)
 	return found;
 }
 
+/* There are rings among them, and nothing else that is mapped. */
+static bool has_rings(const struct call *c)
+{
+	bool any = false;
+
+	for (nfds_t i = 0; i < c->n; i++) {
+		struct iw_stream *s = mapped(&c->p[i]);
+
+		if (s && !iw_ringed(s))
+			return false;
+		any |= s != NULL;
+	}
+	return any;
+}
+
+static bool rings_have(const struct call *c)
+{
+	bool found = false;
+
+	for (nfds_t i = 0; i < c->n && !found; i++) {
+		struct iw_stream *s = mapped(&c->p[i]);
+
+		if (s)
+			iw_rings_look_at(s, false);
+		found = s && known(s, &c->p[i]);
+	}
+	return found;
+}
+
+/* What comes into rings the kernel does not tell of: they are looked at for a moment, where that paid, before they are shut. true: interrupted. */
+static bool awake_for_rings(const struct call *c, struct pollfd *v, struct iw_spin *z)
+{
+	struct timespec t = { 0, 0 };
+	bool found = false, came;
+	long n = 0;
+
+	iw_spin_begin(z);
+	while (!found && n <= 0 && iw_spin_on(z)) {
+		for (int i = 0; i < RING_LOOKS && !found; i++)
+			found = rings_have(c);
+		if (!found)
+			n = IW_SYS(ppoll, v, c->n + 1, &t, NULL, 8);
+	}
+	came = iw_spin_over(z);
+	if (found || n > 0) {
+		iw_spin_end(z);
+		z->begin = 0;
+	}
+	return came && !found && n <= 0;
+}
+
 /* One wait by a copy in which mapped sockets stand for their streams. WOKEN: it is to be seen what is ready. */
 static int wait_mapped(const struct call *c, struct pollfd *v)
 {
-	int found = put_mapped(c, v), rc = 0;
+	bool closed = false, ringed = c->d.end && !c->mask && has_rings(c);
+	struct iw_spin z = { 0 };
 	struct call now = *c;
-	bool closed = false;
+	int found, rc = 0;
+
+	if (ringed && awake_for_rings(c, v, &z))
+		return iw_fail(EINTR);
+	found = put_mapped(c, v);
 
 	if (found)
 		iw_deadline_ms(&now.d, 0);
 	if ((nfds_t)found < c->n || !iw_mask_ok(c->mask))
-		rc = wait_awake(&now, v, c->n + 1);
+		rc = ringed ? wait_once(&now, v, c->n + 1) : wait_awake(&now, v, c->n + 1);
+	iw_spin_end(&z);
 	for (nfds_t i = 0; i < c->n; i++) {
 		closed |= v[i].fd >= 0 && v[i].fd != c->p[i].fd && !mapped(&c->p[i]);	/* the kernel looks once more when time is over */
 		if (rc > 0 && !c->p[i].revents && (v[i].fd == c->p[i].fd || !(v[i].revents & POLLNVAL)))
