@@ -171,7 +171,7 @@ void iw_ready_armed(struct iw_reg *r)
 {
 	struct iw_stream *s = r->s;
 
-	if (iw_ringed(s))
+	if (iw_ringed(s) && iw_ready_slept(s))	/* who goes to sleep from now on finds it in the set */
 		iw_rings_shut(s);
 	r->seen_in = s->came - 1;
 	r->seen_out = s->room - 1;
