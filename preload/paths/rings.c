@@ -31,7 +31,7 @@ bool iw_rings_begin(struct iw_stream *s, int fd)
 	if (s->segment < SEGMENT)
 		return false;
 	p = IW_SYS(mremap, s->page, 0, SEGMENT, MREMAP_MAYMOVE, 0);	/* once more, and whole */
-	if (p < 0 && p > -4096)
+	if ((unsigned long)p > -4096ul)
 		return false;
 	mem = (uint8_t *)p;
 	dir = (struct iw_ring_dir *)(mem + IW_PAGE_DIRS);
