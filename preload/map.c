@@ -294,6 +294,7 @@ static void elsewhere(int fd, struct iw_stream *s)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	int old = atomic_load(&s->mapped), new = (int)IW_SYS(fcntl, old, F_DUPFD_CLOEXEC, 0);
+	struct iw_step st;
 
 	if (new >= 0)
 		new = iw_fd_hide(new);
@@ -301,6 +302,8 @@ static void elsewhere(int fd, struct iw_stream *s)
 		iw_reg_detach(fd);
 		atomic_store(&s->mapped, new);
 		iw_reg_attach(fd, true);
+		iw_map_lock(s, &st);	/* nobody is in a step on the old one any more */
+		iw_map_unlock(s, &st);
 	}
 	iw_unlock(&iw_tab_lock, sigs);
 	if (new >= 0)
@@ -331,6 +334,7 @@ void iw_maps_forked_child(void)
 		if (tcp)
 			iw_fd_unhide_close(tcp);
 		if (s->ring.segment) {
+			atomic_store(&s->ring.held, 0);		/* whoever did is the parent's */
 			atomic_store(&s->path, &iw_rest);
 			continue;
 		}
