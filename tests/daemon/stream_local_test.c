@@ -3,6 +3,7 @@
 #include "stream_util.h"
 
 #include "daemon/stream/relay.h"
+#include "proto/ring.h"
 #include "daemon/stream/stream_priv.h"
 
 #include <linux/sockios.h>
@@ -537,6 +538,98 @@ static void options_of_the_witnesses(void **state)
 	}
 }
 
+/* ---- an end that goes to a stranger, with octets unread in its ring ---- */
+
+/* As its consumer would have left it: octets that end 1 has put. */
+static void left_in_ring(uint32_t tail, const char *text)
+{
+	uint8_t *mem = (uint8_t *)app[0].page;
+	struct iw_ring_dir *dir = (struct iw_ring_dir *)(mem + IW_PAGE_DIRS) + 1;
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < n; i++)
+		mem[IW_PAGE_RINGS + IW_PAGE_RING + ((tail + i) & (IW_PAGE_RING - 1))] = (uint8_t)text[i];
+	atomic_store(&dir->tail, tail);
+	atomic_store(&dir->head, (uint64_t)(tail + n) << IW_RING_SHIFT | IW_RING_OPEN | IW_RING_OFFERED);
+}
+
+/* Its carrier is another one from now on. */
+static int rest(void)
+{
+	struct stream_grant g;
+	int ret = stream_rest(dup(app[0].fd), 0, &g);
+
+	if (ret)
+		return ret;
+	assert_int_equal(g.end, 0);
+	close(g.segment);
+	close(app[0].fd);
+	app[0].fd = g.carrier;
+	return 0;
+}
+
+static void local_rest(void **state)
+{
+	char b[64] = { 0 };
+
+	local_pair();
+	left_in_ring(IW_PAGE_RING - 3, "left over");
+	say(app[1].fd, " and behind");
+	assert_int_equal(rest(), 0);
+	assert_int_equal(recv(app[0].fd, b, sizeof(b), MSG_DONTWAIT), 20);	/* at once, whoever asks */
+	assert_string_equal(b, "left over and behind");
+	assert_true(atomic_load(&app[0].page->relayed));
+	assert_int_equal(rest(), -EINVAL);	/* once */
+	say(app[0].fd, "from it");
+	expect_octets(&app[1], "from it");
+	say(app[1].fd, "to it");
+	expect_octets(&app[0], "to it");
+	assert_int_equal(shutdown(app[1].fd, SHUT_WR), 0);
+	run_until(readable, &app[0].fd);
+	assert_int_equal(recv(app[0].fd, b, 1, 0), 0);
+	assert_int_equal(atomic_load(&app[0].page->end[0].close_state), IW_CLOSE_FIN);
+	assert_int_equal(atomic_load(&app[0].page->end[1].close_state), IW_CLOSE_OPEN);
+	say(app[0].fd, "still");
+	expect_octets(&app[1], "still");
+	close_app(0);
+	run_until(hung_up, &app[1].fd);
+	assert_int_equal(atomic_load(&app[0].page->end[1].close_state), IW_CLOSE_FIN);
+	close_app(1);
+	run_until(gone, NULL);
+}
+
+/* It closes with octets unread: the other end is told of a reset. */
+static void local_rest_unread(void **state)
+{
+	local_pair();
+	left_in_ring(0, "left over");
+	assert_int_equal(rest(), 0);
+	close_app(0);
+	run_until(hung_up, &app[1].fd);
+	assert_int_equal(atomic_load(&app[0].page->end[1].close_state), IW_CLOSE_RESET);
+	close_app(1);
+	run_until(gone, NULL);
+}
+
+static void local_rest_nonsense(void **state)
+{
+	int un[2];
+	struct stream_grant g;
+
+	local_pair();
+	left_in_ring(0, "left over");
+	atomic_store(&((struct iw_ring_dir *)((uint8_t *)app[0].page + IW_PAGE_DIRS) + 1)->tail, 1ull << 40);
+	assert_int_equal(rest(), -EPROTO);
+	say(app[1].fd, "goes on");
+	expect_octets(&app[0], "goes on");
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, un), 0);
+	assert_int_equal(stream_rest(un[0], 0, &g), -ENOENT);
+	close(un[1]);
+	close_app(0);
+	close_app(1);
+	run_until(gone, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -544,7 +637,7 @@ int main(void)
 		T(ends_are_not_joined), T(another_connection_is_not_joined), T(quota_of_the_second), T(cancelled), T(offered_and_not_taken), T(offered_and_taken), T(offered_by_one_that_closes), T(the_stream_ends_meanwhile),
 		T(at_any_moment), T(local_client_closes), T(local_server_closes), T(local_half_closes_keep_it), T(local_both_killed),
 		T(local_both_half_closed_and_killed), T(local_other_process_dies), T(local_open_by_cookie), T(local_client_gone_at_once),
-		T(local_counts_for_who_keeps_it), T(local_counts_for_the_server), T(options_of_the_witnesses),
+		T(local_counts_for_who_keeps_it), T(local_counts_for_the_server), T(options_of_the_witnesses), T(local_rest), T(local_rest_unread), T(local_rest_nonsense),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
