@@ -191,8 +191,6 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 			iw_reg_nest(epfd, op, fd, ev);
 		return ret;
 	}
-	if (t.s)
-		iw_map_seen(fd);
 	if (t.s && op == EPOLL_CTL_ADD && atomic_load(&t.s->mapped) && !iw_set_serves(epfd))
 		iw_map_give(fd, t.s);
 	ret = t.c ? ctl_candidate(t.c, epfd, op, fd, ev) : ctl_stream(epfd, op, fd, ev);

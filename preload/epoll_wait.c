@@ -31,7 +31,6 @@ IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct
 
 #define BATCH	64
 #define AWAKE_MS 2	/* a wait that may be shorter is the kernel's */
-#define LOOKS	8	/* at all rings of a set, in a row */
 #define KNOWN	64	/* the most events that are said without the kernel */
 
 struct hit {
@@ -434,30 +433,9 @@ static bool at_once(const struct wait *w)
 	return w->call == PWAIT2 ? w->t && !w->left.tv_sec && !w->left.tv_nsec : !w->ms;
 }
 
-/*
- * What comes into rings the kernel does not tell of: they are looked at for a moment, where that paid, before they are shut for a sleep. true:
- * interrupted.
- */
-static bool rings_awake(const struct wait *w, uint32_t set, struct iw_spin *z)
+static bool set_has(const void *set)
 {
-	struct pollfd p = { .fd = w->epfd, .events = POLLIN };
-	struct timespec t = { 0, 0 };
-	bool found = false, came;
-	long n = 0;
-
-	iw_spin_begin(z);
-	while (!found && n <= 0 && iw_spin_on(z)) {
-		for (int i = 0; i < LOOKS && !found; i++)
-			found = iw_rings_look(set, false);
-		if (!found)
-			n = IW_SYS(ppoll, &p, 1, &t, NULL, 8);
-	}
-	came = iw_spin_over(z);
-	if (found || n > 0) {
-		iw_spin_end(z);
-		z->begin = 0;
-	}
-	return came && !found && n <= 0;
+	return iw_rings_look(*(const uint32_t *)set, false);
 }
 
 static int what_is_known(struct iw_look *l, const struct wait *w, uint32_t seq)
@@ -477,13 +455,14 @@ static int wait_look(const struct wait *w, bool *again)
 	uint32_t seq = atomic_load(&iw_reg_swaps);
 	struct iw_look l;
 	bool ringed = iw_rings_any(), sleeps = !at_once(w);
+	struct pollfd p = { .fd = w->epfd, .events = POLLIN };
 	struct iw_spin z = { 0 };
 	int n;
 
 	iw_look_begin(&l, w->epfd);
 	iw_set_waited(w->epfd, l.set);
 	n = ringed ? known_of_rings(&l, w, seq, false) : 0;
-	if (ringed && !n && sleeps && (w->call == WAIT || !w->ss) && rings_awake(w, l.set, &z)) {
+	if (ringed && !n && sleeps && (w->call == WAIT || !w->ss) && iw_spin_have(&z, set_has, &l.set, &p, 1)) {
 		iw_look_end(&l);
 		return iw_fail(EINTR);
 	}

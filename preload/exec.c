@@ -88,7 +88,7 @@ static bool starting(void)
 
 	iw_init();
 	if (!iw_in_vfork())
-		iw_maps_give(IW_HEIR_ALL);	/* also those that are closed by it: this process, which lives on, would seem to have them */
+		iw_maps_give(true);	/* also those that are closed by it: this process, which lives on, would seem to have them */
 	if (!iw_holders_relatives() || iw_in_vfork())
 		return false;
 	each(begin);

@@ -239,38 +239,27 @@ static int next(int fd, bool all, struct iw_stream **s)
 	return -1;
 }
 
-/* A ring has octets that a child takes its share of, or that go with the process. */
-static bool stays(int fd, struct iw_stream *s, enum iw_heirs heirs)
-{
-	return (heirs == IW_HEIR_FORK || !survives_exec(fd)) && iw_rings_unread(s);
-}
-
 bool iw_maps_some(void)
 {
 	return atomic_load_explicit(&maps, memory_order_relaxed);
 }
 
-bool iw_maps_any(enum iw_heirs heirs)
+bool iw_maps_any(bool all)
 {
-	bool all = heirs != IW_HEIR_PROGRAM;
 	struct iw_stream *s;
 	int fd = next(0, all, &s);
 
-	while (fd >= 0 && (iw_orphan_known(s) || stays(fd, s, heirs)))
+	while (fd >= 0 && iw_orphan_known(s))
 		fd = next(fd + 1, all, &s);
 	return fd >= 0;
 }
 
-void iw_maps_give(enum iw_heirs heirs)
+void iw_maps_give(bool all)
 {
-	bool all = heirs != IW_HEIR_PROGRAM;
 	struct iw_stream *s;
 
 	for (int fd = next(0, all, &s); fd >= 0; fd = next(fd + 1, all, &s))
-		if (!stays(fd, s, heirs))
-			iw_map_hand(fd, s);
-		else if (heirs == IW_HEIR_FORK)
-			iw_rings_share(s);
+		iw_map_hand(fd, s);
 }
 
 static int fd_of(int tcp, struct iw_stream **s)
@@ -323,6 +312,24 @@ void iw_map_make_way(int tcp)
 		iw_map_give(fd, s);
 }
 
+/* Of a ring, which is its parent's: what comes by the carrier may come behind it, so here it has ended, without an end. */
+static void parents(int fd, struct iw_stream *s)
+{
+	int v[2];
+
+	iw_rings_unmap(s);
+	iw_stream_apart(s);
+	atomic_store(&s->flags, 0);
+	if (IW_SYS(socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, v) < 0) {
+		IW_SYS(close, fd);
+		return;
+	}
+	IW_SYS(dup3, v[0], fd, survives_exec(fd) ? 0 : O_CLOEXEC);
+	IW_SYS(close, v[0]);
+	IW_SYS(close, v[1]);
+	s->ino = iw_fd_ino(fd);
+}
+
 void iw_maps_forked_child(void)
 {
 	struct iw_stream *s;
@@ -333,13 +340,12 @@ void iw_maps_forked_child(void)
 		atomic_store(&s->map_lock.v, 0);
 		if (tcp)
 			iw_fd_unhide_close(tcp);
-		if (s->ring.segment) {
-			atomic_store(&s->ring.held, 0);		/* whoever did is the parent's */
-			atomic_store(&s->path, &iw_rest);
-			continue;
-		}
 		atomic_store(&s->path, &iw_carrier);
 		atomic_fetch_sub(&maps, 1);
+		if (s->ring.segment) {
+			parents(fd, s);
+			continue;
+		}
 		iw_stream_carried(s, true);
 		vacate(s->map, s->map_len);
 		iw_stream_apart(s);
@@ -629,7 +635,6 @@ static int stop(struct iw_stream *s)
 	if (tcp && !s->map) {
 		bool left = iw_rings_end(s) && !s->ring.held;	/* the carrier can be read until it was */
 
-		s->ring.shared = true;
 		if (!left)
 			iw_rings_unmap(s);
 		atomic_store(&s->mapped, 0);
@@ -849,14 +854,6 @@ static void rest_away(int fd, struct iw_stream *s)
 	if (carrier >= 0)
 		IW_SYS(close, carrier);
 	errno = saved;
-}
-
-void iw_map_seen(int fd)
-{
-	struct iw_stream *s = iw_stream_of(fd);
-
-	if (s && iw_path(s) == &iw_rest && iw_rings_unread(s) && !iw_rings_behind(fd))
-		rest_away(fd, s);
 }
 
 void iw_map_hand(int fd, struct iw_stream *s)

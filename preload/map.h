@@ -35,8 +35,6 @@ static inline bool iw_map_wants_rings(struct iw_stream *s)
 void iw_map_give(int fd, struct iw_stream *s);
 /* The same, to somebody who may not have the library: all that is unread is in the file then. */
 void iw_map_hand(int fd, struct iw_stream *s);
-/* The kernel is to say whether fd can be read: what is left of a ring has to be in the file then, or something behind it. */
-void iw_map_seen(int fd);
 /* Locked: what was left of a ring was read, or nobody has it any more. */
 void iw_map_rest_over(struct iw_stream *s);
 /* The same, and shut for writing before a set has the carrier: else its room would be an edge of its own. false: it was not mapped, or stays so. */
@@ -50,15 +48,10 @@ void iw_map_timeouts(int fd, struct iw_stream *s);
 /* And its TCP_NODELAY and TCP_CORK were changed. */
 void iw_map_gather(struct iw_stream *s);
 
-enum iw_heirs {
-	IW_HEIR_PROGRAM,	/* a program, which has what is not close-on-exec */
-	IW_HEIR_ALL,		/* one that may have all */
-	IW_HEIR_FORK,		/* a child of fork, which has the library: what can be given back by nobody stays its parent's */
-};
-/* All of this process that others are about to have. */
-void iw_maps_give(enum iw_heirs heirs);
+/* All of this process that others are about to have: but for those that are close-on-exec, if not all. */
+void iw_maps_give(bool all);
 bool iw_maps_some(void);		/* is there one at all? No lock */
-bool iw_maps_any(enum iw_heirs heirs);	/* is there one? Under iw_tab_lock there will be no other */
+bool iw_maps_any(bool all);		/* Under iw_tab_lock there will be no other */
 /* What a child of fork finds mapped is its parent's alone: for the child it is a reset. */
 void iw_maps_forked_child(void);
 /* The process ends: those whose end nobody else would say. */

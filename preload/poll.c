@@ -30,7 +30,6 @@
 void __chk_fail(void) __attribute__((noreturn));
 
 #define COPY_MAX 256u
-#define RING_LOOKS 8	/* at all rings, in a row */
 #define LOOK	0x4000	/* revents: what was waited on in the stream's place said something, or something was put in its place */
 #define WOKEN	(-2)	/* of a wait that ended before its time, and no entry may be ready */
 
@@ -217,8 +216,6 @@ static bool any_mapped(const struct call *c, bool *ready)
 
 		if (s && iw_ringed(s))
 			iw_rings_look_at(s, false);
-		else if (!s)
-			iw_map_seen(c->p[i].fd);
 		any |= s != NULL;
 		*ready |= s && known(s, &c->p[i]);
 	}
@@ -291,8 +288,9 @@ static bool has_rings(const struct call *c)
 	return any;
 }
 
-static bool rings_have(const struct call *c)
+static bool rings_have(const void *call)
 {
+	const struct call *c = call;
 	bool found = false;
 
 	for (nfds_t i = 0; i < c->n && !found; i++) {
@@ -305,28 +303,6 @@ static bool rings_have(const struct call *c)
 	return found;
 }
 
-/* What comes into rings the kernel does not tell of: they are looked at for a moment, where that paid, before they are shut. true: interrupted. */
-static bool awake_for_rings(const struct call *c, struct pollfd *v, struct iw_spin *z)
-{
-	struct timespec t = { 0, 0 };
-	bool found = false, came;
-	long n = 0;
-
-	iw_spin_begin(z);
-	while (!found && n <= 0 && iw_spin_on(z)) {
-		for (int i = 0; i < RING_LOOKS && !found; i++)
-			found = rings_have(c);
-		if (!found)
-			n = IW_SYS(ppoll, v, c->n + 1, &t, NULL, 8);
-	}
-	came = iw_spin_over(z);
-	if (found || n > 0) {
-		iw_spin_end(z);
-		z->begin = 0;
-	}
-	return came && !found && n <= 0;
-}
-
 /* One wait by a copy in which mapped sockets stand for their streams. WOKEN: it is to be seen what is ready. */
 static int wait_mapped(const struct call *c, struct pollfd *v)
 {
@@ -335,7 +311,7 @@ static int wait_mapped(const struct call *c, struct pollfd *v)
 	struct call now = *c;
 	int found, rc = 0;
 
-	if (ringed && awake_for_rings(c, v, &z))
+	if (ringed && iw_spin_have(&z, rings_have, c, v, c->n + 1))
 		return iw_fail(EINTR);
 	found = put_mapped(c, v);
 

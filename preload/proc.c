@@ -61,26 +61,29 @@ bool iw_in_vfork(void)
 	return false;
 }
 
-/* A switch is over soon. The child of one under way would have what is about to be void. What the child has, nobody has mapped. */
-static uint64_t lock_no_gates(enum iw_heirs heirs)
+/*
+ * A switch is over soon. The child of one under way would have what is about to be void. What the child has, nobody has mapped; all: also what
+ * is close-on-exec.
+ */
+static uint64_t lock_no_gates(bool all)
 {
 	struct timespec t = { 0, 50000 };
 
 	for (;;) {
 		uint64_t sigs;
 
-		iw_maps_give(heirs);
+		iw_maps_give(all);
 		sigs = iw_lock(&iw_tab_lock);
-		if (!atomic_load(&iw_gates) && !iw_maps_any(heirs))
+		if (!atomic_load(&iw_gates) && !iw_maps_any(all))
 			return sigs;
 		iw_unlock(&iw_tab_lock, sigs);
 		IW_SYS(nanosleep, &t, NULL);
 	}
 }
 
-void iw_between_switches(void (*fn)(void), enum iw_heirs heirs)
+void iw_between_switches(void (*fn)(void), bool all)
 {
-	uint64_t sigs = lock_no_gates(heirs);
+	uint64_t sigs = lock_no_gates(all);
 
 	fn();
 	iw_unlock(&iw_tab_lock, sigs);
@@ -88,7 +91,7 @@ void iw_between_switches(void (*fn)(void), enum iw_heirs heirs)
 
 static void prepare(void)
 {
-	fork_sigs = lock_no_gates(IW_HEIR_FORK);
+	fork_sigs = lock_no_gates(true);
 	iw_kinds_fork();
 	atomic_fetch_add(&iw_forks, 1);
 }

@@ -45,7 +45,7 @@ pid_t _Fork(void)
 {
 	iw_init();
 	if (!iw_in_vfork())
-		iw_between_switches(iw_holders_uncounted, IW_HEIR_ALL);
+		iw_between_switches(iw_holders_uncounted, true);
 	return iw_real._Fork();
 }
 
@@ -53,7 +53,7 @@ static void spawning(void)
 {
 	iw_init();
 	if (!iw_in_vfork())
-		iw_between_switches(iw_holders_spawn, IW_HEIR_PROGRAM);
+		iw_between_switches(iw_holders_spawn, false);
 }
 
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *acts, const posix_spawnattr_t *attr, char *const argv[],

@@ -16,6 +16,7 @@
 #define NEAR_NS		300000		/* one of these may be that long only because both ends have to be woken, */
 #define NEAR		16u		/* after so many in a row it is tried, */
 #define TRIAL		8u		/* and so often, since the other end has to learn of it */
+#define HAVES		8u		/* asked so often for one question to the kernel */
 #define APART_NS	1000		/* looks: each keeps what sends from the socket for a moment */
 #define GAP_NS		20000		/* between two looks: perhaps the processor had something else to do */
 #define SAVED_NS	4000		/* what a look that paid has saved both ends, at least: a sleep, and a wake-up */
@@ -178,4 +179,25 @@ void iw_spin_end(struct iw_spin *z)
 	if (habit.shorts < SHORT && ++habit.shorts == SHORT)
 		habit.trial = 0;
 	habit.ns = (uint32_t)((7 * (int64_t)habit.ns + ns) / 8);
+}
+
+bool iw_spin_have(struct iw_spin *z, bool (*have)(const void *arg), const void *arg, struct pollfd *p, nfds_t n)
+{
+	struct timespec t = { 0, 0 };
+	bool found = false, came;
+	long r = 0;
+
+	iw_spin_begin(z);
+	while (!found && r <= 0 && iw_spin_on(z)) {
+		for (unsigned int i = 0; i < HAVES && !found; i++)
+			found = have(arg);
+		if (!found)
+			r = IW_SYS(ppoll, p, n, &t, NULL, 8);
+	}
+	came = iw_spin_over(z);
+	if (!found && r <= 0)
+		return came;
+	iw_spin_end(z);
+	z->begin = 0;
+	return false;
 }

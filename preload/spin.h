@@ -48,6 +48,11 @@ bool iw_spin_on(struct iw_spin *z);	/* false: sleep now */
 bool iw_spin_over(struct iw_spin *z);	/* no more looks. true: a handler has come meanwhile, and has run now */
 /* The loop above, of ppoll(): what it says, 0: nothing in that time. */
 long iw_spin_poll(struct iw_spin *z, struct pollfd *p, nfds_t n);
+/*
+ * The same where something may come that the kernel does not tell of: have() says whether it has, and is asked often, ppoll() between. With begin and
+ * over; the wait is over, too, if something was found. true: a handler has come, and nothing else.
+ */
+bool iw_spin_have(struct iw_spin *z, bool (*have)(const void *arg), const void *arg, struct pollfd *p, nfds_t n);
 void iw_spin_end(struct iw_spin *z);	/* the wait is over, by a look or by a sleep */
 
 #endif

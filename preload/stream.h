@@ -31,7 +31,6 @@ struct iw_stream_ring {
 	int64_t dry;		/* not before then it is waited for what was sent by the carrier, ns */
 	int64_t asked;		/* when the carrier was asked last, ns */
 	bool nowait;		/* what the file said at ring_mode */
-	bool shared;		/* over a fork: others may take what is in the ring, and nothing more comes into it */
 	bool wrote, pours;	/* since the last octets came; they come small, and nothing is answered */
 };
 

@@ -21,7 +21,7 @@ void iw_vfork_begin(void)
 {
 	iw_init();
 	if (!iw_in_vfork())
-		iw_between_switches(iw_holders_spawn, IW_HEIR_ALL);
+		iw_between_switches(iw_holders_spawn, true);
 	atomic_fetch_add(&iw_vforks, 1);
 }
 
@@ -101,9 +101,9 @@ int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 	child = va_arg(ap, pid_t *);
 	va_end(ap);
 	if ((flags & CLONE_VFORK) && (flags & CLONE_VM))
-		iw_between_switches(iw_holders_spawn, IW_HEIR_ALL);
+		iw_between_switches(iw_holders_spawn, true);
 	else if (!(flags & CLONE_THREAD))
-		iw_between_switches(iw_holders_uncounted, IW_HEIR_ALL);
+		iw_between_switches(iw_holders_uncounted, true);
 	if ((flags & CLONE_VM) && !(flags & CLONE_THREAD))
 		atomic_fetch_add(&iw_vforks, 1);
 	return iw_real.clone(fn, stack, flags, arg, parent, tls, child);

@@ -116,19 +116,6 @@ void iw_ring_consumed(struct iw_ring *r, size_t len)
 	atomic_store_explicit(&r->dir->tail, r->pos, memory_order_release);
 }
 
-void iw_ring_share(struct iw_ring *r)
-{
-	r->pos = atomic_load(&r->dir->tail);
-}
-
-bool iw_ring_claim(struct iw_ring *r, size_t len)
-{
-	if (!atomic_compare_exchange_strong(&r->dir->tail, &r->pos, r->pos + len))
-		return false;
-	r->pos += len;
-	return true;
-}
-
 /* It is shut and empty, so both words are the consumer's: it begins anew, on its first page. */
 static void anew(struct iw_ring *r, uint64_t head)
 {

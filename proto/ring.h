@@ -71,12 +71,6 @@ ssize_t iw_ring_left(const struct iw_ring *r);
 /* Copies len of them, of those that are there, to v[] from skip on, without what lies before them (`ahead`); they stay. */
 void iw_ring_peek(const struct iw_ring *r, const struct iovec *v, size_t skip, size_t ahead, size_t len);
 void iw_ring_consumed(struct iw_ring *r, size_t len);
-/*
- * The same of a ring that is shut, where others may have the consumer's end besides, as over a fork: each reads the position, and claims what it has
- * copied. false: somebody else had some of it meanwhile.
- */
-void iw_ring_share(struct iw_ring *r);
-bool iw_ring_claim(struct iw_ring *r, size_t len);
 /* While it is shut and empty: whoever has this stream looks from now on, and nobody of this process sleeps for it. */
 void iw_ring_offer(struct iw_ring *r);
 /*

@@ -14,7 +14,6 @@
 #include "stream_priv.h"
 
 #define BUF	16384u
-#define TRIES	100u
 
 struct rest;
 
@@ -161,18 +160,14 @@ static int left(const struct stream *st, unsigned int e, struct way *w)
 	struct iw_ring_dir *dir = (struct iw_ring_dir *)(mem + IW_PAGE_DIRS) + !e;
 	struct iw_ring r = { .dir = dir, .mem = (uint8_t *)mem + IW_PAGE_RINGS + !e * IW_PAGE_RING, .len = IW_PAGE_RING, .pos = atomic_load(&dir->tail) };
 	struct iovec v = { w->buf, w->size };
-	ssize_t n;
+	ssize_t n = iw_ring_shut(&r);
 
-	for (unsigned int tries = 0; tries < TRIES; tries++) {
-		n = iw_ring_shut(&r);
-		if (n < 0)
-			return (int)n;
-		iw_ring_peek(&r, &v, 0, 0, (size_t)n);
-		w->len = (size_t)n;
-		if (iw_ring_claim(&r, (size_t)n))	/* a parent or a child may be at it, too */
-			return 0;
-	}
-	return -EBUSY;
+	if (n < 0)
+		return (int)n;
+	iw_ring_peek(&r, &v, 0, 0, (size_t)n);
+	iw_ring_consumed(&r, (size_t)n);	/* its consumer waits for our answer */
+	w->len = (size_t)n;
+	return 0;
 }
 
 /* What is there by now is there for whoever asks the new carrier, as far as that takes it. */

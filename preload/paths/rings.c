@@ -9,7 +9,6 @@
 #include "preload/paths/carrier.h"
 #include "preload/paths/rings_priv.h"
 #include "preload/ready.h"
-#include "preload/spin.h"
 #include "preload/sys.h"
 #include "preload/tcpstate.h"
 
@@ -49,11 +48,7 @@ bool iw_rings_begin(struct iw_stream *s, int fd)
 
 size_t iw_rings_left(struct iw_stream *s)
 {
-	ssize_t n;
-
-	if (iw_unlikely(s->ring.shared))
-		iw_ring_share(&s->ring.rx);
-	n = iw_ring_left(&s->ring.rx);
+	ssize_t n = iw_ring_left(&s->ring.rx);
 
 	return n > 0 ? (size_t)n : 0;
 }
@@ -118,15 +113,6 @@ bool iw_rings_unread(struct iw_stream *s)
 	return are;
 }
 
-void iw_rings_share(struct iw_stream *s)
-{
-	struct iw_step st;
-
-	iw_map_lock(s, &st);
-	s->ring.shared = true;
-	iw_map_unlock(s, &st);
-}
-
 void iw_rings_unmap(struct iw_stream *s)
 {
 	IW_SYS(munmap, s->ring.segment, SEGMENT);
@@ -169,7 +155,7 @@ void iw_rings_offer(struct iw_stream *s)
 {
 	uint64_t was = s->ring.rx.pos;
 
-	if (!iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || s->ring.sleepers || s->ring.shared ||
+	if (!iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || s->ring.sleepers ||
 	    atomic_load(&s->polled) || iw_ready_slept(s))
 		return;
 	iw_ring_offer(&s->ring.rx);
@@ -189,11 +175,6 @@ long iw_rings_pull(struct iw_stream *s)
 		moved(s, was);
 	}
 	return n;
-}
-
-bool iw_rings_may_look(void)
-{
-	return iw_spin_may();
 }
 
 /* ---- a call ---- */
@@ -276,7 +257,7 @@ static bool over(struct iw_stream *s)
 {
 	long n;
 
-	if (iw_rings_close(s) || s->ring.sleepers || s->ring.shared)
+	if (iw_rings_close(s) || s->ring.sleepers)
 		return iw_fd_bits(atomic_load(&s->mapped), POLLRDHUP | POLLPRI) & ENDS;
 	n = iw_rings_pull(s);
 	return n <= 0 && n != -EAGAIN && n != -EINTR;

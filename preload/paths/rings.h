@@ -31,8 +31,6 @@ size_t iw_rings_end(struct iw_stream *s);
 bool iw_rings_hold(struct iw_stream *s, bool away);
 bool iw_rings_hold_rest(struct iw_stream *s);	/* the same of what is left already */
 void iw_rings_unhold(struct iw_stream *s);
-/* A child will have it, too. */
-void iw_rings_share(struct iw_stream *s);
 /* The carrier can be read until what is left was. */
 bool iw_rings_behind(int carrier);
 /* Locked: and out of memory. */

@@ -40,9 +40,6 @@ int iw_rings_take(struct iw_mapped_call *c, size_t have);
 /* What the carrier has now, which is fd. Octets, 0: its end, or -errno. */
 long iw_rings_receive(struct iw_mapped_call *c, int fd);
 
-/* There may be somebody on another processor to wait for by looking. */
-bool iw_rings_may_look(void);
-
 ssize_t iw_rings_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags);
 ssize_t iw_rings_tx_from(struct iw_stream *s, const struct iw_move *v);
 ssize_t iw_rings_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags);

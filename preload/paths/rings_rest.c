@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What was left in the ring of a joined pair when it was given up, for those who read by the library: first that, then the carrier. Either that has
- * something, or its end, and is not read before, so that the kernel says that it can be read for as long as there is something left; or it is a child's,
- * whose parent has the ring too: when it asks for readiness, it gets another carrier (iw_map_hand).
+ * What was left in the ring of a joined pair when it was given up, for those who read by the library: first that, then the carrier, which has
+ * something, or its end, and is not read before. So the kernel says that it can be read for as long as there is something left.
  */
-#include <poll.h>
-
 #include "preload/map.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/rings_priv.h"
@@ -96,18 +93,9 @@ static short rest_wait_events(struct iw_stream *s, short events)
 	return events;
 }
 
-/* For a child's, in a set of its parent's. */
 static short rest_step(struct iw_stream *s, int fd, bool some)
 {
-	struct iw_mapped_call c = { .s = s, .fd = fd };
-	short bits = iw_carrier.bits(s, fd, POLLIN | POLLOUT);
-
-	if (enter(&c)) {
-		bits |= iw_rings_left(s) ? POLLIN : 0;
-		iw_map_unlock(s, &c.st);
-	}
-	s->known = bits;
-	return bits & POLLIN;
+	return 0;
 }
 
 static int rest_outq(struct iw_stream *s, int fd, bool unsent)

@@ -32,16 +32,8 @@ int iw_rings_take(struct iw_mapped_call *c, size_t have)
 		if (!ok)
 			return c->done ? 0 : EFAULT;
 		iw_ring_peek(&s->ring.rx, c->v, c->done, peeks ? c->done : 0, ok);
-		if (iw_unlikely(s->ring.shared && !peeks)) {
-			if (!iw_ring_claim(&s->ring.rx, ok)) {
-				size_t left = iw_rings_left(s);
-
-				have = left < have ? left : have;
-				continue;
-			}
-		} else if (!peeks) {
+		if (!peeks)
 			iw_ring_consumed(&s->ring.rx, ok);
-		}
 		c->done += ok;
 		have -= ok;
 	}
@@ -145,7 +137,7 @@ static int rx_now(struct iw_mapped_call *c)
 		return EAGAIN;
 	}
 	have = unseen(c, iw_rings_close(s));
-	if (c->flags & MSG_PEEK && !s->ring.sleepers && !s->ring.shared) {	/* so that all of it is in one place */
+	if (c->flags & MSG_PEEK && !s->ring.sleepers) {	/* so that all of it is in one place */
 		while (iw_rings_pull(s) > 0)
 			;
 		have = unseen(c, iw_rings_left(s));
@@ -277,7 +269,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 {
 	struct iw_stream *s = c->s;
 	int saved = errno, err;
-	bool here = iw_rings_enter(c), shared;
+	bool here = iw_rings_enter(c);
 
 	for (; here; here = iw_rings_again(c)) {
 		struct iw_spin z = { 0 };
@@ -288,7 +280,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 				return rx_sleep(c, io, &z);
 			iw_spin_over(&z);
 		}
-		if (s->ring.pours && waits(c) && iw_rings_may_look())
+		if (s->ring.pours && waits(c) && iw_spin_may())
 			gather();
 		err = rx_now(c);
 		if (err == -1)
@@ -309,10 +301,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 	s->ring.pours = !s->ring.wrote && c->done && c->done < SMALL;
 	s->ring.wrote = false;
 	iw_rings_offer(s);
-	shared = s->ring.shared && !iw_rings_left(s);
 	iw_rings_leave(c);
-	if (iw_unlikely(shared))	/* until one process alone has it again */
-		iw_map_give(c->fd, s);
 	errno = saved;
 	return c->done || !err ? (ssize_t)c->done : iw_fail(err);
 }

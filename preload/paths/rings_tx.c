@@ -8,6 +8,7 @@
 #include "preload/paths/carrier.h"
 #include "preload/paths/mapped_in.h"
 #include "preload/paths/rings_priv.h"
+#include "preload/spin.h"
 #include "preload/sys.h"
 #include "preload/tcpstate.h"
 
@@ -29,7 +30,7 @@ static bool dry_soon(struct iw_stream *s)
 	int64_t begin, now;
 	bool is = dry(tcp);
 
-	if (is || !iw_rings_may_look())
+	if (is || !iw_spin_may())
 		return is;
 	now = begin = iw_mono_ns();
 	if (begin < s->ring.dry)
@@ -85,7 +86,7 @@ static int tx_ring(struct iw_mapped_call *c)
 			until = 0;
 			continue;
 		}
-		if (!iw_ring_takes(&s->ring.tx, false) || !iw_rings_may_look())
+		if (!iw_ring_takes(&s->ring.tx, false) || !iw_spin_may())
 			break;
 		if (!until)
 			until = iw_mono_ns() + ROOM_NS;

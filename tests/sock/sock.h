@@ -372,6 +372,21 @@ static inline int t_connect(void)
 	return t_connect_to(&ss);
 }
 
+/* fd, to whoever reads the unix socket. */
+static inline void t_pass(int sock, int fd)
+{
+	union { char c[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u;
+	struct iovec v = { (char *)"f", 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &u, .msg_controllen = sizeof(u) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	must(sendmsg(sock, &m, 0) == 1);
+}
+
 /* ---- octets ---- */
 
 static inline uint8_t t_octet(uint64_t pos, unsigned int seed)

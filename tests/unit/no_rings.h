@@ -21,12 +21,10 @@ void iw_rings_unmap(struct iw_stream *s) { }
 void iw_rings_gone(struct iw_stream *s) { }
 bool iw_rings_look(uint32_t set, bool sleeps) { return false; }
 void iw_rings_look_at(struct iw_stream *s, bool sleeps) { }
-void iw_rings_share(struct iw_stream *s) { }
 bool iw_rings_still(struct iw_stream *s) { return false; }
 void iw_rings_shut(struct iw_stream *s) { }
 
 #ifdef NO_MAPS
-void iw_map_seen(int fd) { }
 bool iw_map_rings(int fd, struct iw_stream *s) { return false; }
 const struct iw_path_ops iw_mapped;
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Forks while octets are unread, some of them told of: the parent reads on, and is not told of more or less than there is. */
+/*
+ * Forks while octets are unread, some of them told of: the parent reads on, and is not told of more or less than there is; also where the child becomes
+ * a program that has the descriptor and does not know of it.
+ */
 #include <sys/wait.h>
 
 #include "../sock.h"
@@ -8,13 +11,15 @@
 #define OCTETS	3000
 #define FORKS	20
 
-static void child_comes_and_goes(void)
+static void child_comes_and_goes(bool program)
 {
 	pid_t pid = (pid_t)ok(fork());
 	int status;
 
+	if (!pid && program)
+		execl("/bin/true", "true", (char *)NULL);
 	if (!pid)
-		_exit(0);
+		_exit(program);
 	must(waitpid(pid, &status, 0) == pid && !status);
 }
 
@@ -44,7 +49,7 @@ static void server(int fd)
 			must(recv(fd, b + got, some, 0) == (ssize_t)some);
 			got += some;
 			if (got % 3 == 0)
-				child_comes_and_goes();
+				child_comes_and_goes(got % 2);
 			ok(ioctl(fd, FIONREAD, &n));
 			must((size_t)n == OCTETS - got);
 		}

@@ -43,20 +43,6 @@ static void waited(pid_t p)
 	must(waitpid(p, &st, 0) == p && !st);
 }
 
-static void pass(int sock, int fd)
-{
-	union { char c[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u;
-	struct iovec v = { (char *)"f", 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &u, .msg_controllen = sizeof(u) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	must(sendmsg(sock, &m, 0) == 1);
-}
-
 static void by_stdio(int fd)
 {
 	FILE *f = fdopen(fd, "r");
@@ -109,7 +95,7 @@ static void one(int l, enum how how)
 		execl("/proc/self/exe", "self", "SERVER", (char *)NULL);
 		_exit(127);
 	case PASSED:
-		pass(sv[0], fd);
+		t_pass(sv[0], fd);
 		close(fd);
 		waited(p);
 		break;

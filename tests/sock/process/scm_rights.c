@@ -2,20 +2,6 @@
 /* The connection is passed by SCM_RIGHTS to a process without the library, which echoes; the passer closes. */
 #include "../sock.h"
 
-static void pass(int sock, int fd)
-{
-	union { char c[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } u;
-	struct iovec v = { (char *)"f", 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &u, .msg_controllen = sizeof(u) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	must(sendmsg(sock, &m, 0) == 1);
-}
-
 static void server(int fd)
 {
 	const char *dir = getenv("IW_TEST_HELPER");
@@ -37,7 +23,7 @@ static void server(int fd)
 		_exit(127);
 	}
 	close(sv[1]);
-	pass(sv[0], fd);
+	t_pass(sv[0], fd);
 	close(fd);
 	ok(waitpid(p, &st, 0));
 	say("child %d", st);
