@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Taking the map of a stream, and giving it back. Taken as a TCP socket is taken back (switch.c): the fd is gated, nobody is inside a call on
- * it, and everything is judged as it is at this moment. Given back at once, whoever is inside: nothing is held while somebody sleeps, and
- * who sleeps for the TCP socket is kicked.
+ * Which streams are mapped, their steps, and taking the map of one, as a TCP socket is taken back (switch.c): the fd is gated, nobody is inside a
+ * call on it, and everything is judged as it is at this moment. Giving it back: map_give.c.
  */
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -23,7 +21,7 @@
 #include "internal.h"
 #include "kick.h"
 #include "lock.h"
-#include "map.h"
+#include "map_priv.h"
 #include "opts.h"
 #include "orphan.h"
 #include "path.h"
@@ -42,10 +40,10 @@
 #define WET	32u	/* calls in which it is waited for a moment at which the carrier is empty: with requests and answers there is one */
 #define DRAINS	255u	/* calls in which the program may read what the carrier has, while the daemon gives it nothing more */
 
-static _Atomic uint32_t maps;	/* streams that are mapped, or have something left of a ring */
+_Atomic uint32_t iw_maps;
 static _Atomic uint32_t places;	/* an order that the kernel makes and nobody sees: a map lies where another one was, after that */
 
-static void vacate(struct iw_map *m, uint64_t len)
+void iw_map_vacate(struct iw_map *m, uint64_t len)
 {
 	atomic_fetch_add(&places, 1);
 	IW_SYS(munmap, m, len);
@@ -219,7 +217,7 @@ int iw_map_fd(struct iw_stream *s, int fd)
 
 /* ---- which ---- */
 
-static bool survives_exec(int fd)
+bool iw_map_survives_exec(int fd)
 {
 	long fl = IW_SYS(fcntl, fd, F_GETFD, 0);
 
@@ -231,9 +229,9 @@ static int next(int fd, bool all, struct iw_stream **s)
 {
 	int high = atomic_load(&iw_fd_high_app);
 
-	for (; atomic_load(&maps) && fd <= high; fd++) {
+	for (; atomic_load(&iw_maps) && fd <= high; fd++) {
 		*s = iw_stream_of(fd);
-		if (*s && (atomic_load(&(*s)->mapped) || iw_path(*s) == &iw_rest) && (all || survives_exec(fd)))
+		if (*s && (atomic_load(&(*s)->mapped) || iw_path(*s) == &iw_rest) && (all || iw_map_survives_exec(fd)))
 			return fd;
 	}
 	return -1;
@@ -241,7 +239,7 @@ static int next(int fd, bool all, struct iw_stream **s)
 
 bool iw_maps_some(void)
 {
-	return atomic_load_explicit(&maps, memory_order_relaxed);
+	return atomic_load_explicit(&iw_maps, memory_order_relaxed);
 }
 
 bool iw_maps_any(bool all)
@@ -324,7 +322,7 @@ static void parents(int fd, struct iw_stream *s)
 		IW_SYS(close, fd);
 		return;
 	}
-	IW_SYS(dup3, v[0], fd, survives_exec(fd) ? 0 : O_CLOEXEC);
+	IW_SYS(dup3, v[0], fd, iw_map_survives_exec(fd) ? 0 : O_CLOEXEC);
 	IW_SYS(close, v[0]);
 	IW_SYS(close, v[1]);
 	s->ino = iw_fd_ino(fd);
@@ -338,16 +336,17 @@ void iw_maps_forked_child(void)
 		int tcp = atomic_exchange(&s->mapped, 0);
 
 		atomic_store(&s->map_lock.v, 0);
+		atomic_store(&s->held, 0);
 		if (tcp)
 			iw_fd_unhide_close(tcp);
 		atomic_store(&s->path, &iw_carrier);
-		atomic_fetch_sub(&maps, 1);
+		atomic_fetch_sub(&iw_maps, 1);
 		if (s->ring.segment) {
 			parents(fd, s);
 			continue;
 		}
 		iw_stream_carried(s, true);
-		vacate(s->map, s->map_len);
+		iw_map_vacate(s->map, s->map_len);
 		iw_stream_apart(s);
 	}
 }
@@ -368,10 +367,10 @@ static bool room_for_one(void)
 {
 	struct rlimit r;
 
-	return IW_SYS(prlimit64, 0, RLIMIT_NOFILE, NULL, &r) >= 0 && r.rlim_cur >= 1024 && atomic_load(&maps) < r.rlim_cur / 4;
+	return IW_SYS(prlimit64, 0, RLIMIT_NOFILE, NULL, &r) >= 0 && r.rlim_cur >= 1024 && atomic_load(&iw_maps) < r.rlim_cur / 4;
 }
 
-static int option(int fd, int name)
+int iw_map_option(int fd, int name)
 {
 	int v = 0;
 	socklen_t l = sizeof(v);
@@ -397,7 +396,7 @@ static bool may(int fd, struct iw_stream *s)
 		return false;
 	if (atomic_load(&me->shut) || atomic_load(&me->close_state) != IW_CLOSE_OPEN || !iw_quiet(fd, NULL))
 		return false;
-	if ((atomic_load(&me->opts) & IW_SOPT_RCVLOWAT) || option(fd, SO_PEEK_OFF) >= 0 || (IW_SYS(fcntl, fd, F_GETFL, 0) & O_ASYNC))
+	if ((atomic_load(&me->opts) & IW_SOPT_RCVLOWAT) || iw_map_option(fd, SO_PEEK_OFF) >= 0 || (IW_SYS(fcntl, fd, F_GETFL, 0) & O_ASYNC))
 		return false;
 	iw_files_look(&files, &fd, 1);
 	return !files.unknown && !files.rings && !files.many && room_for_one() && iw_fd_room(fd) && iw_reg_may_map(fd);
@@ -436,7 +435,7 @@ static bool ask(int fd, const struct iw_stream *s, struct given *g)
 static void drop(struct given *g)
 {
 	if (g->map)
-		vacate(g->map, g->len);
+		iw_map_vacate(g->map, g->len);
 	if (g->tcp >= 0)
 		iw_fd_unhide_close(g->tcp);
 }
@@ -475,7 +474,7 @@ static void begin(int fd, struct iw_stream *s, const struct given *g)
 {
 	iw_handlers_look();
 	atomic_fetch_add(&s->map_epoch, 1);
-	atomic_fetch_add(&maps, 1);
+	atomic_fetch_add(&iw_maps, 1);
 	s->map = g->map;
 	if (!g->map) {
 		atomic_store(&s->mapped, g->tcp);
@@ -620,280 +619,4 @@ bool iw_map_rings(int fd, struct iw_stream *s)
 	}
 	iw_sig_restore(sigs);
 	return done;
-}
-
-/* ---- giving back ---- */
-
-/* Its octets do not go there any more. Returns the hidden number, 0: it was not mapped. */
-static int stop(struct iw_stream *s)
-{
-	struct iw_step st;
-	int tcp;
-
-	iw_map_lock(s, &st);
-	tcp = atomic_load(&s->mapped);
-	if (tcp && !s->map) {
-		bool left = iw_rings_end(s) && !s->ring.held;	/* the carrier can be read until it was */
-
-		if (!left)
-			iw_rings_unmap(s);
-		atomic_store(&s->mapped, 0);
-		atomic_store(&s->path, left ? &iw_rest : &iw_carrier);
-		atomic_store(&s->known, 0);
-		atomic_fetch_add(&s->map_epoch, 1);
-		atomic_fetch_sub(&maps, !left);
-	} else if (tcp) {
-		if (iw_end_own(&s->view))
-			iw_mapped_end(s);
-		atomic_fetch_add(&s->tx_put, s->view.f->rs.tx_pos);	/* with what went by the map */
-		atomic_store(&s->mapped, 0);
-		atomic_store(&s->path, &iw_carrier);
-		atomic_store(&s->known, 0);
-		atomic_fetch_add(&s->map_epoch, 1);
-		atomic_fetch_sub(&maps, 1);
-		iw_stream_carried(s, true);
-		atomic_fetch_and(&s->map->owner, ~(uint64_t)IW_MAP_OWNER);	/* to IW_MAP_AGENT */
-		vacate(s->map, s->map_len);
-	}
-	iw_map_unlock(s, &st);
-	return tcp;
-}
-
-/* The number means something else from now on; it is free when nobody can be about to sleep on it any more. */
-static void put_over(struct iw_stream *s, int tcp, int fd)
-{
-	IW_SYS(dup3, fd, tcp, O_CLOEXEC);
-	atomic_store(&s->map_stale, tcp);
-	iw_map_sweep(s);
-}
-
-/* What stands there then can be read always. */
-static void close_tcp(struct iw_stream *s, int tcp)
-{
-	int ready = atomic_load(&s->polled) ? (int)IW_SYS(eventfd2, 1, EFD_CLOEXEC) : -1;
-
-	if (ready < 0) {
-		iw_fd_unhide_close(tcp);
-		return;
-	}
-	put_over(s, tcp, ready);
-	IW_SYS(close, ready);
-}
-
-/* Another carrier in the place of the one that it had, under all its numbers. */
-static void replace(struct iw_stream *s, int carrier)
-{
-	int high = atomic_load(&iw_fd_high_app);
-
-	for (int i = 0; i <= high; i++) {
-		uint32_t w = iw_word(i);
-
-		if (iw_word_kind(w) == IW_FD_SWITCHING)
-			w = iw_word_ungated(w);
-		if (w == iw_stream_word(s))
-			IW_SYS(dup3, carrier, i, survives_exec(i) ? 0 : O_CLOEXEC);
-	}
-	s->ino = iw_fd_ino(carrier);
-}
-
-/* Its registrations are C's again, or gone; carrier: another one, in its place, or -1. */
-static int out_of_sets(int fd, struct iw_stream *s, bool again, bool shut, int carrier)
-{
-	uint64_t sigs = iw_lock(&iw_tab_lock);
-	int tcp = 0;
-
-	if (atomic_load(&s->mapped)) {
-		iw_reg_detach(fd);
-		if (carrier >= 0)
-			replace(s, carrier);
-		tcp = stop(s);
-		if (shut)
-			IW_SYS(shutdown, fd, SHUT_WR);
-		if (again)
-			iw_reg_attach(fd, true);
-	}
-	iw_unlock(&iw_tab_lock, sigs);
-	return tcp;
-}
-
-static void unmap(int fd, struct iw_stream *s)
-{
-	struct iw_ctl_id m;
-	struct iw_ctl_ack r;
-
-	if (iw_orphan_known(s) || !s->map)
-		return;
-	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
-	m.id = s->stream_id;
-	m.fd = fd;
-	if (iw_daemon_ask(&m, -1, &r, sizeof(r), NULL, 0))	/* whoever it is by now */
-		iw_daemon_hint(&m);
-}
-
-/* Of an orphan nothing is left to do but a FIN of TCP's, after the stream's. */
-static bool over(struct iw_stream *s)
-{
-	struct linger l = { 0, 0 };
-	struct iw_step st;
-	bool is;
-
-	iw_map_lock(s, &st);
-	is = iw_orphan_over(s);
-	if (is && (iw_end_state(&s->view) & IW_END_DONE))
-		IW_SYS(setsockopt, atomic_load(&s->mapped), SOL_SOCKET, SO_LINGER, &l, sizeof(l));
-	iw_map_unlock(s, &st);
-	return is;
-}
-
-/* What belongs to the file. */
-static void as_it_was(int from, int to)
-{
-	static const int names[] = { SO_RCVLOWAT, SO_OOBINLINE, SO_PEEK_OFF };
-	struct iw_flags f;
-
-	iw_flags_read(from, &f);
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		int v = option(from, names[i]);
-
-		if (v != option(to, names[i]))
-			IW_SYS(setsockopt, to, SOL_SOCKET, names[i], &v, sizeof(v));
-	}
-	iw_flags_write(to, &f);
-}
-
-/* The daemon relays from now on, first what is left in the ring. Returns the carrier that it gives for that, or -1: it does not. */
-static int ask_rest(int fd)
-{
-	struct iw_ctl_fdmsg m;
-	struct iw_ctl_stream r;
-	int fds[2] = { -1, -1 };
-
-	iw_ctl_init(&m, IW_CTL_REST, 0);
-	m.conn_id = 0;
-	m.fd = fd;
-	m.pad = 0;
-	if (!iw_daemon_ready() || iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0) || r.result)
-		return -1;
-	if (fds[1] >= 0)
-		IW_SYS(close, fds[1]);
-	if (fds[0] >= 0)
-		as_it_was(fd, fds[0]);
-	return fds[0];
-}
-
-/*
- * Octets that are left in the ring come before what is in the carrier. If that can be read for as long as they are there, the library gives them,
- * else nobody could know of them: without the daemon that is a reset.
- */
-static int give_rings(int fd, struct iw_stream *s, bool shut, bool away)
-{
-	int carrier = -1, tcp;
-
-	if (!iw_rings_hold(s, away))
-		return 0;
-	if (s->ring.held) {
-		carrier = ask_rest(fd);
-		if (carrier < 0)
-			iw_stream_reset(s, fd);
-	}
-	tcp = out_of_sets(fd, s, true, shut, carrier);
-	iw_rings_unhold(s);
-	if (carrier >= 0)
-		IW_SYS(close, carrier);
-	return tcp;
-}
-
-static bool give_back(int fd, struct iw_stream *s, bool shut, bool away)
-{
-	int saved = errno, tcp = 0;
-
-	if (iw_ringed(s))
-		tcp = give_rings(fd, s, shut, away);
-	else if (atomic_load(&s->mapped) && (!iw_orphan(fd, s) || over(s)))
-		tcp = out_of_sets(fd, s, true, shut, -1);
-	if (tcp) {
-		close_tcp(s, tcp);
-		iw_kick();
-		unmap(fd, s);
-	}
-	errno = saved;
-	return tcp;
-}
-
-void iw_map_rest_over(struct iw_stream *s)
-{
-	if (iw_path(s) == &iw_rest)
-		atomic_fetch_sub(&maps, 1);
-	atomic_store(&s->path, &iw_carrier);
-	iw_rings_unmap(s);
-}
-
-/* What is left of a ring, with nobody looking, goes into another carrier, which the daemon fills. */
-static void rest_away(int fd, struct iw_stream *s)
-{
-	int saved = errno, carrier;
-	struct iw_step st;
-	uint64_t sigs;
-
-	if (!iw_rings_hold_rest(s))
-		return;
-	carrier = ask_rest(fd);
-	if (carrier < 0)
-		iw_stream_reset(s, fd);
-	sigs = iw_lock(&iw_tab_lock);
-	if (carrier >= 0) {
-		iw_reg_detach(fd);
-		replace(s, carrier);
-		iw_reg_attach(fd, true);
-	}
-	iw_map_lock(s, &st);
-	iw_map_rest_over(s);
-	iw_map_unlock(s, &st);
-	iw_unlock(&iw_tab_lock, sigs);
-	iw_rings_unhold(s);
-	if (carrier >= 0)
-		IW_SYS(close, carrier);
-	errno = saved;
-}
-
-void iw_map_hand(int fd, struct iw_stream *s)
-{
-	give_back(fd, s, false, true);
-	if (iw_path(s) == &iw_rest)
-		rest_away(fd, s);
-}
-
-void iw_map_give(int fd, struct iw_stream *s)
-{
-	give_back(fd, s, false, false);
-}
-
-bool iw_map_shut(int fd, struct iw_stream *s)
-{
-	return give_back(fd, s, true, false);
-}
-
-/* As with TCP, it is closed when those who sleep for it are through: the number is the carrier's until then. */
-void iw_map_close(int fd, struct iw_stream *s)
-{
-	int tcp = 0;
-
-	if (atomic_load(&s->refs) > 1)	/* of an orphan another number may be left */
-		return;
-	if (atomic_load(&s->mapped)) {
-		if (iw_orphan(fd, s))
-			iw_orphan_end(s, iw_orphan_until());
-		tcp = out_of_sets(fd, s, false, false, -1);
-	}
-	if (!atomic_load(&s->polled)) {
-		if (tcp)
-			iw_fd_unhide_close(tcp);
-		return;
-	}
-	if (tcp || atomic_load(&s->map_stale))
-		put_over(s, tcp ? tcp : atomic_load(&s->map_stale), fd);
-	if (atomic_load(&s->map_calls))
-		iw_kick();
-	if (tcp)
-		unmap(fd, s);
 }

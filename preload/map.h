@@ -35,6 +35,8 @@ static inline bool iw_map_wants_rings(struct iw_stream *s)
 void iw_map_give(int fd, struct iw_stream *s);
 /* The same, to somebody who may not have the library: all that is unread is in the file then. */
 void iw_map_hand(int fd, struct iw_stream *s);
+/* Another thread is giving it back: until it has. */
+void iw_map_held(struct iw_stream *s);
 /* Locked: what was left of a ring was read, or nobody has it any more. */
 void iw_map_rest_over(struct iw_stream *s);
 /* The same, and shut for writing before a set has the carrier: else its room would be an edge of its own. false: it was not mapped, or stays so. */

@@ -26,7 +26,6 @@ struct iw_stream_ring {
 	uint32_t slot;		/* the stream's, among the marks */
 	uint32_t tick;		/* when the other end was last seen not to have gone (paths/mapped_in.h) */
 	int fd;			/* one of those of the program */
-	_Atomic uint32_t held;	/* it is being given up; a futex */
 	uint64_t told;		/* position up to which octets were told of */
 	int64_t dry;		/* not before then it is waited for what was sent by the carrier, ns */
 	int64_t asked;		/* when the carrier was asked last, ns */
@@ -45,6 +44,7 @@ struct iw_stream {
 	_Atomic uint32_t map_calls;	/* of these, in calls */
 	_Atomic uint32_t map_senders;	/* of these, until TCP takes something */
 	_Atomic int map_stale;		/* what they may still sleep on: see iw_map_give() */
+	_Atomic uint32_t held;		/* it is being given up by another thread, which is waited for: a futex */
 	_Atomic uint32_t refs;
 	_Atomic uint32_t flags;		/* IW_PAGE_LOCAL, IW_PAGE_NEAR */
 	uint32_t end;			/* our iw_page.end */

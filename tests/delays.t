@@ -25,7 +25,7 @@ part() {
 	ok $? "$name" || grep -v '^ok ' "$b/out" | sed 's/^/# /' | tail -n 60
 }
 mapfile -t progs < <(ls tests/sock/*/*.c | sed 's|.*/||; s|\.c$||' | grep -v '^kill_' | shuf --random-source=<(yes "$IW_SEED") ${IW_LONG:--n 24})
-part "maps come and go: ${progs[*]}" tests/sock.t -m restless "${progs[@]}"
+part "maps come and go: f_ways ${progs[*]}" tests/sock.t -m restless f_ways "${progs[@]}"
 part "rings: ${progs[*]}" tests/sock.t -m rings "${progs[@]}"
 part "daemons die" tests/sock.t -m "killed-server killed-client" kill_mapped kill_mapped_close kill_mapped_fork
 IW_ROUNDS=${IW_ROUNDS:-20} part "programs and daemons die" tests/kill.t

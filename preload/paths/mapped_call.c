@@ -50,7 +50,7 @@ bool iw_mapped_enter(struct iw_mapped_call *c)
 	c->epoch = atomic_load_explicit(&c->s->map_epoch, memory_order_relaxed);
 	if (iw_likely(iw_mapped_ours(c->s)))
 		return true;
-	if (atomic_load(&c->s->mapped))
+	if (atomic_load(&c->s->mapped) && !atomic_load(&c->s->held))
 		iw_burst_lost(c->s);
 	iw_map_unlock(c->s, &c->st);
 	iw_map_give(c->fd, c->s);
@@ -163,4 +163,45 @@ bool iw_mapped_raw(const struct iw_mapped_call *c)
 	int n = 0;
 
 	return !iw_orphan_known(c->s) && IW_SYS(ioctl, c->fd, SIOCOUTQ, &n) >= 0 && n;
+}
+
+void iw_mapped_rest_of(const struct iw_mapped_call *c, struct iovec v[IW_MAPPED_VECTOR], struct msghdr *m)
+{
+	size_t skip = c->done, left = c->len - c->done, k = 0;
+
+	for (size_t i = 0; i < c->n && k < IW_MAPPED_VECTOR && left; i++) {
+		size_t n = c->v[i].iov_len;
+
+		if (skip >= n) {
+			skip -= n;
+			continue;
+		}
+		v[k] = (struct iovec){ (char *)c->v[i].iov_base + skip, n - skip < left ? n - skip : left };
+		left -= v[k++].iov_len;
+		skip = 0;
+	}
+	*m = (struct msghdr){ .msg_iov = v, .msg_iovlen = k };
+}
+
+ssize_t iw_mapped_elsewhere(struct iw_mapped_call *c, struct iw_io *io)
+{
+	struct iovec v[IW_MAPPED_VECTOR];
+	struct msghdr m;
+	struct iw_io one;
+	int saved = errno;
+	ssize_t n;
+
+	c->fd = iw_map_fd(c->s, c->fd);
+	if (!c->done || (c->flags & (MSG_PEEK | MSG_WAITALL)) == (MSG_PEEK | MSG_WAITALL))
+		return iw_path(c->s)->rx(c->s, c->fd, io, c->flags);
+	if (!(c->flags & MSG_WAITALL))
+		return (ssize_t)c->done;
+	do {
+		iw_mapped_rest_of(c, v, &m);
+		iw_io_vec(&one, v, m.msg_iovlen, IW_IO_SOCK);
+		n = iw_path(c->s)->rx(c->s, c->fd, &one, c->flags);
+		c->done += n > 0 ? (size_t)n : 0;
+	} while (n > 0 && (size_t)n == iw_iov_total(v, m.msg_iovlen) && c->done < c->len);
+	errno = saved;
+	return (ssize_t)c->done;
 }

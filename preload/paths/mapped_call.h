@@ -16,6 +16,7 @@
 #pragma GCC visibility push(hidden)
 
 #define IW_MAPPED_LARGE	16384u
+#define IW_MAPPED_VECTOR	8	/* elements of what is left of a call's memory, given on at a time */
 #define IW_MAPPED_ENDED	(IW_END_DEAD | IW_END_DONE)
 
 /* What is to be done with memory that iw_mapped_good() looks at: IW_USE_FILL may spoil what is there, IW_USE_KEEP not. */
@@ -58,6 +59,11 @@ bool iw_mapped_here(const struct iw_mapped_call *c);
 size_t iw_mapped_good(const struct iw_mapped_call *c, size_t max, enum iw_use use);
 /* The program wrote into the carrier behind our back, and may wait for the answer: the daemon, which has the other end, is to pass it on. */
 bool iw_mapped_raw(const struct iw_mapped_call *c);
+
+/* The call's memory from done on. */
+void iw_mapped_rest_of(const struct iw_mapped_call *c, struct iovec v[IW_MAPPED_VECTOR], struct msghdr *m);
+/* A call that receives finds the stream on another path: the answer, of which that gives what is missing. Not locked */
+ssize_t iw_mapped_elsewhere(struct iw_mapped_call *c, struct iw_io *io);
 
 /* What there is, as poll() would say, and IW_KNOWN_MORE. */
 short iw_mapped_state(struct iw_stream *s);

@@ -81,12 +81,6 @@ static ssize_t rx_end(struct iw_mapped_call *c, int err)
 	return iw_fail(err);
 }
 
-/* The carrier's answer, if there is none yet. */
-static ssize_t rx_rest(struct iw_mapped_call *c, struct iw_io *io)
-{
-	return c->done ? (ssize_t)c->done : iw_path(c->s)->rx(c->s, iw_map_fd(c->s, c->fd), io, c->flags);
-}
-
 static bool rx_enough(const struct iw_mapped_call *c)
 {
 	if (!c->len)
@@ -109,7 +103,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 	int err;
 
 	if (!iw_mapped_enter(c))
-		return rx_rest(c, io);
+		return iw_mapped_elsewhere(c, io);
 	err = at_once(c) ? iw_mapped_receive(c) : 0;
 	while (!err) {
 		err = rx_some(c);
@@ -118,7 +112,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 		if (rx_over(s)) {
 			iw_mapped_leave(c);
 			iw_mapped_give(c);
-			return atomic_load(&s->mapped) && iw_orphan_known(s) ? (ssize_t)c->done : rx_rest(c, io);
+			return atomic_load(&s->mapped) && iw_orphan_known(s) ? (ssize_t)c->done : iw_mapped_elsewhere(c, io);
 		}
 		if (!iw_mapped_waits(c)) {
 			err = EAGAIN;
@@ -127,7 +121,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 		err = iw_mapped_wait(c, iw_mapped_pending(s) ? IW_END_OUT | IW_END_IN : IW_END_IN, SO_RCVTIMEO);
 		if (!iw_mapped_here(c)) {
 			iw_mapped_leave(c);
-			return rx_rest(c, io);
+			return iw_mapped_elsewhere(c, io);
 		}
 	}
 	return rx_end(c, err);

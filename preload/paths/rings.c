@@ -74,7 +74,7 @@ bool iw_rings_hold(struct iw_stream *s, bool away)
 	if (!iw_rings_enter(&c))
 		return false;
 	left = iw_rings_end(s);
-	s->ring.held = left && (away || !iw_rings_behind(atomic_load(&s->mapped)));
+	atomic_store(&s->held, left && (away || !iw_rings_behind(atomic_load(&s->mapped))));
 	iw_map_unlock(s, &c.st);
 	return true;
 }
@@ -91,15 +91,9 @@ bool iw_rings_hold_rest(struct iw_stream *s)
 
 	iw_rings_lock(&c);
 	held = iw_path(s) == &iw_rest && iw_rings_left(s);
-	s->ring.held = held;
+	atomic_store(&s->held, held);
 	iw_map_unlock(s, &c.st);
 	return held;
-}
-
-void iw_rings_unhold(struct iw_stream *s)
-{
-	if (atomic_exchange(&s->ring.held, 0))
-		iw_futex_wake(&s->ring.held, INT32_MAX);
 }
 
 bool iw_rings_unread(struct iw_stream *s)
@@ -183,10 +177,10 @@ void iw_rings_lock(struct iw_mapped_call *c)
 {
 	for (;;) {
 		iw_map_lock(c->s, &c->st);
-		if (iw_likely(!atomic_load_explicit(&c->s->ring.held, memory_order_relaxed)))
+		if (iw_likely(!atomic_load_explicit(&c->s->held, memory_order_relaxed)))
 			return;
 		iw_map_unlock(c->s, &c->st);
-		iw_futex_wait(&c->s->ring.held, 1, 0);
+		iw_map_held(c->s);
 	}
 }
 
@@ -230,24 +224,6 @@ void iw_rings_leave(struct iw_mapped_call *c)
 	iw_map_unlock(c->s, &c->st);
 	if (tell)
 		iw_ready(c->s, c->fd, what);
-}
-
-void iw_rings_rest_of(const struct iw_mapped_call *c, struct iovec v[IW_RINGS_VECTOR], struct msghdr *m)
-{
-	size_t skip = c->done, left = c->len - c->done, k = 0;
-
-	for (size_t i = 0; i < c->n && k < IW_RINGS_VECTOR && left; i++) {
-		size_t n = c->v[i].iov_len;
-
-		if (skip >= n) {
-			skip -= n;
-			continue;
-		}
-		v[k] = (struct iovec){ (char *)c->v[i].iov_base + skip, n - skip < left ? n - skip : left };
-		left -= v[k++].iov_len;
-		skip = 0;
-	}
-	*m = (struct msghdr){ .msg_iov = v, .msg_iovlen = k };
 }
 
 /* ---- what it holds ---- */

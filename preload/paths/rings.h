@@ -26,11 +26,10 @@ bool iw_rings_begin(struct iw_stream *s, int fd);
 size_t iw_rings_end(struct iw_stream *s);
 /*
  * It is to be given up; away: to somebody who may not have the library. false: it is not on this path. With octets left that nobody would know of
- * (ring.held) nobody takes any of them, until iw_rings_unhold().
+ * (iw_stream.held) nobody takes any of them until it was.
  */
 bool iw_rings_hold(struct iw_stream *s, bool away);
 bool iw_rings_hold_rest(struct iw_stream *s);	/* the same of what is left already */
-void iw_rings_unhold(struct iw_stream *s);
 /* The carrier can be read until what is left was. */
 bool iw_rings_behind(int carrier);
 /* Locked: and out of memory. */

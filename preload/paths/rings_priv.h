@@ -11,7 +11,6 @@
 #pragma GCC visibility push(hidden)
 
 #define IW_RINGS_PIECE	16384u	/* copied at a time, so that the other end can go on with it */
-#define IW_RINGS_VECTOR	8	/* elements given to the kernel at a time */
 
 /* While it is given up nothing is taken from it, nor from the carrier: that is waited for. */
 void iw_rings_lock(struct iw_mapped_call *c);
@@ -33,8 +32,6 @@ long iw_rings_pull(struct iw_stream *s);
 /* The carrier has come to its end. One that died with octets of ours unread has reset the connection, as with TCP. */
 void iw_rings_ended(struct iw_stream *s);
 
-/* The call's memory from done on. */
-void iw_rings_rest_of(const struct iw_mapped_call *c, struct iovec v[IW_RINGS_VECTOR], struct msghdr *m);
 /* have octets of the ring, or as many as are wanted. 0, EFAULT. */
 int iw_rings_take(struct iw_mapped_call *c, size_t have);
 /* What the carrier has now, which is fd. Octets, 0: its end, or -errno. */

@@ -19,13 +19,13 @@ static bool enter(struct iw_mapped_call *c)
 /* What the call wants besides, by the carrier's own calls. */
 static ssize_t rest_more(struct iw_mapped_call *c)
 {
-	struct iovec v[IW_RINGS_VECTOR];
+	struct iovec v[IW_MAPPED_VECTOR];
 	struct msghdr m;
 	struct iw_io one;
 	ssize_t n;
 
 	do {
-		iw_rings_rest_of(c, v, &m);
+		iw_mapped_rest_of(c, v, &m);
 		iw_io_vec(&one, v, m.msg_iovlen, IW_IO_SOCK);
 		n = iw_carrier_rx(c->s, c->fd, &one, c->flags | (c->flags & MSG_WAITALL ? 0 : MSG_DONTWAIT));
 		c->done += n > 0 ? (size_t)n : 0;

@@ -42,12 +42,12 @@ int iw_rings_take(struct iw_mapped_call *c, size_t have)
 
 long iw_rings_receive(struct iw_mapped_call *c, int fd)
 {
-	struct iovec v[IW_RINGS_VECTOR];
+	struct iovec v[IW_MAPPED_VECTOR];
 	struct msghdr m;
 	long n, sum = 0;
 
 	do {
-		iw_rings_rest_of(c, v, &m);
+		iw_mapped_rest_of(c, v, &m);
 		n = IW_SYS(recvmsg, fd, &m, (c->flags & MSG_PEEK) | MSG_DONTWAIT);
 		if (n > 0) {
 			c->done += (size_t)n;
@@ -208,7 +208,7 @@ static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_sp
 {
 	struct iw_stream *s = c->s;
 	size_t left = iw_rings_left(s);
-	struct iovec v[IW_RINGS_VECTOR];
+	struct iovec v[IW_MAPPED_VECTOR];
 	struct msghdr m;
 	struct iw_io one;
 	ssize_t n;
@@ -220,7 +220,7 @@ static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_sp
 	if (!c->done) {
 		n = iw_carrier_rx(s, c->fd, io, c->flags);
 	} else if (c->flags & MSG_PEEK) {
-		iw_rings_rest_of(c, v, &m);
+		iw_mapped_rest_of(c, v, &m);
 		iw_io_vec(&one, v, m.msg_iovlen, IW_IO_SOCK);
 		n = iw_carrier_rx(s, c->fd, &one, c->flags);
 		n = (ssize_t)c->done + (n > 0 ? n : 0);
@@ -297,7 +297,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 		iw_rings_leave(c);
 	}
 	if (!here)
-		return c->done ? (ssize_t)c->done : iw_path(s)->rx(s, c->fd, io, c->flags);
+		return iw_mapped_elsewhere(c, io);
 	s->ring.pours = !s->ring.wrote && c->done && c->done < SMALL;
 	s->ring.wrote = false;
 	iw_rings_offer(s);

@@ -119,7 +119,7 @@ static void aside_over(struct iw_mapped_call *c, bool full)
 /* What is left goes into the carrier, behind what is in the ring. Locked before, and not after. */
 static ssize_t tx_carrier(struct iw_mapped_call *c, struct iw_io *io)
 {
-	struct iovec v[IW_RINGS_VECTOR];
+	struct iovec v[IW_MAPPED_VECTOR];
 	struct msghdr m;
 	struct iw_io one;
 	ssize_t n;
@@ -131,7 +131,7 @@ static ssize_t tx_carrier(struct iw_mapped_call *c, struct iw_io *io)
 		return n;
 	}
 	do {
-		iw_rings_rest_of(c, v, &m);
+		iw_mapped_rest_of(c, v, &m);
 		iw_io_vec(&one, v, m.msg_iovlen, IW_IO_SOCK);
 		n = iw_carrier.tx(c->s, c->fd, &one, c->flags);
 		c->done += n > 0 ? (size_t)n : 0;

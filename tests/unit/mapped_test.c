@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The map as a path of the library (preload/paths/mapped*.c, and giving back in preload/map.c): two ends on maps of their own and a TCP connection,
+ * The map as a path of the library (preload/paths/mapped*.c, and preload/map_give.c): two ends on maps of their own and a TCP connection,
  * without a daemon: what TCP answers, octets at random and by threads, and that whoever sleeps finds the carrier when the map is given back.
  */
 #include <dlfcn.h>
@@ -33,6 +33,7 @@ _Atomic uint32_t iw_streams_carried;
 #define ours map_ours
 #define take map_take
 #include "preload/map.c"
+#include "preload/map_give.c"
 #include "preload/orphan.c"
 #undef ours
 #undef take
