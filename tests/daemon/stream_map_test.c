@@ -58,10 +58,20 @@ static bool take(int i)
 	return atomic_compare_exchange_strong(&app[i].page->end[0].hand, &offered, IW_HAND_TAKEN);
 }
 
+/* As a library does: again, as long as it is not now. */
+static void granted(int i)
+{
+	for (int n = 0; n < 1000 && ask(i); n++) {
+		assert_int_equal(said_map.ret, -EAGAIN);
+		run_rounds(1);
+	}
+	assert_int_equal(said_map.ret, 0);
+}
+
 /* It was taken, and nobody said so. */
 static void take_silently(int i)
 {
-	assert_int_equal(ask(i), 0);
+	granted(i);
 	receive(i);
 	assert_true(take(i));
 }
@@ -73,14 +83,9 @@ static void use(int i)
 	mapped_begin(&lib[i]);
 }
 
-/* As a library does: again, as long as it is not now. */
 static void map(int i)
 {
-	for (int n = 0; n < 1000 && ask(i); n++) {
-		assert_int_equal(said_map.ret, -EAGAIN);
-		run_rounds(1);
-	}
-	assert_int_equal(said_map.ret, 0);
+	granted(i);
 	receive(i);
 	assert_int_equal(atomic_load(&lib[i].map->owner), IW_MAP_LIBRARY);
 	assert_true(take(i));
@@ -634,7 +639,7 @@ static void one_at_a_time(void **state)
 	struct stream_mapping m;
 
 	remote_pair();
-	assert_int_equal(ask(0), 0);
+	granted(0);
 	m = said_map.m;
 	assert_int_equal(ask(0), -EAGAIN);
 	said_map.m = m;
@@ -669,7 +674,7 @@ static void opened_by_another(void **state)
 static void abandoned(void **state)
 {
 	remote_pair();
-	assert_int_equal(ask(0), 0);
+	granted(0);
 	receive(0);
 	tell(1, "meanwhile");
 	run_rounds(10);
@@ -707,7 +712,7 @@ static void taken_though_it_was_not_said(void **state)
 static void closed_before_it_was_taken(void **state)
 {
 	remote_pair();
-	assert_int_equal(ask(0), 0);
+	granted(0);
 	receive(0);
 	close_app(0);
 	run_rounds(10);
@@ -754,7 +759,7 @@ static void read_and_idle(void **state)
 	run_until(acknowledged, &(uint64_t){ 3 });
 	tell(1, "two");
 	expect(0, "two");
-	assert_int_equal(ask(0), 0);
+	granted(0);
 	receive(0);
 	assert_true(stream_map_cancel(app[0].st));
 	run_until(acknowledged, &(uint64_t){ 6 });
@@ -917,7 +922,7 @@ static void ended_from_outside(void **state)
 static void not_ended_while_offered(void **state)
 {
 	remote_pair();
-	assert_int_equal(ask(0), 0);
+	granted(0);
 	assert_int_equal(stream_close(app[0].g.stream_id), -EBUSY);
 	receive(0);
 	assert_true(stream_map_cancel(app[0].st));
