@@ -23,6 +23,7 @@ struct iw_stream_ring {
 	uint8_t *segment;	/* all of it; NULL: not on that path, and nothing is left */
 	struct iw_ring rx, tx;
 	uint32_t senders, sleepers;	/* calls inside the carrier */
+	uint32_t sends;		/* of the first, how many there were */
 	uint32_t slot;		/* the stream's, among the marks */
 	uint32_t tick;		/* when the other end was last seen not to have gone (paths/mapped_in.h) */
 	int fd;			/* one of those of the program */
@@ -31,6 +32,11 @@ struct iw_stream_ring {
 	int64_t asked;		/* when the carrier was asked last, ns */
 	bool nowait;		/* what the file said at ring_mode */
 	bool wrote, pours;	/* since the last octets came; they come small, and nothing is answered */
+	bool oneway;		/* nothing was written between the last two times that octets came */
+	bool armed;		/* iw_ring_arm(): disarmed by whoever takes the lock next */
+	bool ends;		/* it is about to be given up: shut for good */
+	uint64_t arm;		/* where that was */
+	uint64_t tried;		/* the other end's, where something went before */
 };
 
 /* Shared by all fds duplicated from one. Slots and their page address are never unmapped (a closed slot shows a zero page), so a

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define FLAGS	(uint64_t)(IW_RING_OPEN | IW_RING_OFFERED)
+#define ALL	(((uint64_t)1 << IW_RING_SHIFT) - 1)
 
 /* Copies between the ring, from pos on, and v[], from skip on. */
 static void copy(const struct iw_ring *r, uint64_t pos, const struct iovec *v, size_t skip, size_t len, bool in)
@@ -42,6 +43,27 @@ bool iw_ring_open(struct iw_ring *r)
 		return false;
 	r->pos = r->seen = w >> IW_RING_SHIFT;
 	return atomic_compare_exchange_strong(&r->dir->head, &w, w | IW_RING_OPEN);
+}
+
+/* It moved, looked, and was armed since; or it had moved before, and then nothing was read. */
+bool iw_ring_woken(const struct iw_ring *r, uint64_t before, uint64_t after, bool first)
+{
+	return (after & ALL) == IW_RING_ARMED && atomic_load(&r->dir->tail) == after >> IW_RING_SHIFT &&
+	       (before >> IW_RING_SHIFT == after >> IW_RING_SHIFT ? first : true);
+}
+
+bool iw_ring_follow(struct iw_ring *r, uint64_t after, uint32_t len)
+{
+	uint64_t pos = after >> IW_RING_SHIFT;
+
+	if (!len || len >= r->len)
+		return false;
+	atomic_store_explicit(&r->dir->behind, len, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong(&r->dir->head, &after, (pos + len) << IW_RING_SHIFT | IW_RING_OPEN | IW_RING_BEHIND))
+		return false;
+	r->seen = pos;
+	r->pos = pos + len;
+	return true;
 }
 
 /* Free octets, of so many that are wanted; of a tail that makes no sense, none. */
@@ -89,7 +111,7 @@ bool iw_ring_taken(const struct iw_ring *r)
 
 void iw_ring_begin(struct iw_ring *r)
 {
-	r->pos = atomic_fetch_and(&r->dir->head, ~FLAGS) >> IW_RING_SHIFT;
+	r->pos = atomic_fetch_and(&r->dir->head, ~ALL) >> IW_RING_SHIFT;
 	atomic_store(&r->dir->tail, r->pos);
 }
 
@@ -116,21 +138,62 @@ void iw_ring_consumed(struct iw_ring *r, size_t len)
 	atomic_store_explicit(&r->dir->tail, r->pos, memory_order_release);
 }
 
-/* It is shut and empty, so both words are the consumer's: it begins anew, on its first page. */
-static void anew(struct iw_ring *r, uint64_t head)
+/* It is shut and empty, so both words are the consumer's: it begins anew, on its first page, at position `at`. false: the other side wrote there. */
+static bool anew(struct iw_ring *r, uint64_t at, uint64_t head)
 {
-	uint64_t w = r->pos << IW_RING_SHIFT;
+	uint64_t w = atomic_load(&r->dir->head);
 
-	atomic_store(&r->dir->tail, 0);
-	if (atomic_compare_exchange_strong(&r->dir->head, &w, head))
-		r->pos = 0;
-	else	/* the other side wrote there */
-		atomic_store(&r->dir->tail, r->pos);
+	if ((w & FLAGS) || w >> IW_RING_SHIFT != r->pos)
+		return false;
+	atomic_store(&r->dir->tail, at);
+	if (atomic_compare_exchange_strong(&r->dir->head, &w, head)) {
+		r->pos = at;
+		return true;
+	}
+	atomic_store(&r->dir->tail, r->pos);
+	return false;
 }
 
 void iw_ring_offer(struct iw_ring *r)
 {
-	anew(r, IW_RING_OFFERED);
+	anew(r, 0, IW_RING_OFFERED);
+}
+
+bool iw_ring_move(struct iw_ring *r, uint64_t at)
+{
+	at &= (UINT64_MAX >> IW_RING_SHIFT) & ~(r->len - 1);
+	return anew(r, at, at << IW_RING_SHIFT);
+}
+
+bool iw_ring_arm(struct iw_ring *r)
+{
+	uint64_t w = r->pos << IW_RING_SHIFT;
+
+	return atomic_compare_exchange_strong(&r->dir->head, &w, w | IW_RING_ARMED);
+}
+
+size_t iw_ring_disarm(struct iw_ring *r, uint8_t **mem)
+{
+	uint64_t w = atomic_load(&r->dir->head);
+	size_t n;
+	ssize_t have;
+
+	if (!(w & IW_RING_BEHIND))
+		w = atomic_fetch_and(&r->dir->head, ~(uint64_t)IW_RING_ARMED);
+	if (!(w & IW_RING_BEHIND))
+		return 0;
+	n = atomic_load_explicit(&r->dir->behind, memory_order_relaxed);
+	have = left(r, w);
+	*mem = r->mem;
+	return have > 0 && n <= (size_t)have && n < r->len ? n : 0;
+}
+
+void iw_ring_filled(struct iw_ring *r, size_t behind, size_t len)
+{
+	if (len < behind) {
+		memmove(r->mem + (behind - len), r->mem, len);
+		iw_ring_consumed(r, behind - len);
+	}
 }
 
 uint8_t *iw_ring_free(const struct iw_ring *r, size_t *len)
@@ -146,9 +209,7 @@ void iw_ring_staged(struct iw_ring *r, size_t len)
 {
 	uint64_t w = atomic_load(&r->dir->head);
 
-	if (w == r->pos << IW_RING_SHIFT)
-		anew(r, (uint64_t)len << IW_RING_SHIFT);
-	else
+	if (w >> IW_RING_SHIFT != r->pos || !anew(r, 0, (uint64_t)len << IW_RING_SHIFT))
 		atomic_compare_exchange_strong(&r->dir->head, &w, w + ((uint64_t)len << IW_RING_SHIFT));
 }
 

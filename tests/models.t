@@ -20,7 +20,7 @@ verify() {
 	shift 2
 	case ${run##*/} in
 	*:ends*) how="-O2 -DNP" opt=-l ;;
-	mapped:FAULT_BELL_UNSAID) ;;
+	mapped:FAULT_BELL_UNSAID | ring:FAULT_LAST | ring:FAULT_WET) ;;
 	mapped:FAULT_ACK | mapped:FAULT_ADOPT | mapped:FAULT_CAS | mapped:FAULT_EARLY_KEEP | mapped:FAULT_LATE_VOID | mapped:FAULT_LOOK_FIRST | mapped:FAULT_OWNER_LATER | \
 		switch:FAULT_CLOSE_PASSES | switch:FAULT_FIN_OF_DEATH | switch:FAULT_LATE_LINGER) how="-O0 -DSAFETY -DREVERSE -DT_REVERSE" ;;
 	*:FAULT_*) how="-O0 -DSAFETY" ;;
@@ -49,6 +49,7 @@ switch more holds -DMORE
 upgrade longer holds -DN=3
 join longer holds -DN=3
 ring longer holds -DN=3
+ring armed-two holds -DARMED -DSECOND
 switch ends-by-death holds -DFEW=3
 upgrade ends-whole holds
 join ends-whole holds
@@ -71,6 +72,8 @@ mapwake ends holds
 ring senders holds -DSECOND
 ring waiting holds
 ring others holds -DLEAVES
+ring armed holds -DARMED -DN=3
+ring armed-polled holds -DARMED -DPOLLED
 EOF
 for model in upgrade switch join mapped mapwake ring; do
 	grep -oE 'FAULT_[A-Z0-9_]+[A-Z0-9]' "$here/$model.pml" | sort -u | sed "s/.*/$model & fault -D&/"

@@ -13,6 +13,9 @@
 #ifdef FAULT_SENDERS
 #define SECOND
 #endif
+#ifdef FAULT_SOON
+#define N 3
+#endif
 #ifdef FAULT_FULL
 #define N 3
 #define R 1
@@ -27,25 +30,44 @@
 #ifndef R
 #define R 2		/* octets of the ring */
 #endif
+#if defined(FAULT_FILL) || defined(FAULT_FRESH) || defined(FAULT_ANEW) || defined(FAULT_SOON)
+#define ARMED
+#endif
+#if defined(FAULT_LAST) || defined(FAULT_WET)
+#define ARMED
+#define SECOND
+#endif
+#if defined(ARMED) && !defined(POLLED)
+#define ALONE
+#endif
 #ifdef SECOND
 #define most(who) (who -> 1 : N)
 #define stages false
 #else
 #define most(who) (who -> 0 : N)
-#define stages true
+#define stages offers
+#endif
+#ifdef ARMED
+#define offers false
+#else
+#define offers true
 #endif
 #define K 2		/* octets of the carrier */
+#define ARMS 3		/* how often it is armed */
 
 byte ring[R];
 byte pos, tail;		/* the producer's position and flags are one word: changed in one step only */
-bool open, offered;
+bool open, offered, armed, behind;
+byte arms;		/* each arm's position is another one; a part of the word as that is */
 chan carrier = [K] of { byte };
 bool eof, broken;	/* the producer's end is closed; the consumer's is */
 
 bool plock, clock;	/* within either process */
 byte senders;		/* calls that are in the carrier */
+bit last;		/* who went there last */
 bool kicked;
-byte sleepers;		/* threads that sleep for it in the kernel, or are about to */
+bool has_armed;		/* under the consumer's lock: it did, and has not looked since */
+byte sleepers, calls;	/* threads that sleep for it in the kernel, or are about to; those in a call that receives, which cannot be told of anything but by it */
 byte sent[2], got[2];
 byte ended;		/* senders that will send no more */
 bool dead;		/* the producer; who has closed is as good as that */
@@ -71,10 +93,68 @@ inline take(v)
 #endif
 
 /* The word as it was read is still the same: a compare-and-swap. */
-#define same (pos == h && open == o && offered == w)
+#ifdef FAULT_ANEW
+#define same (pos == h && open == o && offered == w && armed == a)
+#else
+#define same (pos == h && open == o && offered == w && armed == a && arms == g)
+#endif
+#ifdef FAULT_LAST
+#define alone (senders == 0)
+#else
+#define alone (senders == 0 && last == who && !before)
+#endif
+#ifdef FAULT_FRESH
+#define fresh true
+#else
+#define fresh (g == was -> first : len(carrier) > 0)
+#endif
+#ifdef FAULT_WET
+#define wet false
+#else
+#define wet (len(carrier) > 0)
+#endif
 
 /* Nothing will come any more, and nothing is there: who sleeps may. */
 #define idle (ended == 2 && tail == pos && empty(carrier))
+
+/* The consumer, before anything else: what was put behind the octets that are in the carrier comes behind them. One it is in this model. */
+#ifdef FAULT_FILL
+#define fills false
+#else
+#define fills behind
+#endif
+inline disarm()
+{
+	if
+	:: has_armed ->
+		assert(calls == 0);
+		d_step { armed = false; b = fills; behind = false };
+		if
+		:: b -> d_step { carrier?v; ring[tail % R] = v }
+		:: else
+		fi;
+		has_armed = false;
+		if
+		:: sleepers > 0 -> d_step { open = false; offered = false }; kicked = true	/* who sleeps is told, and woken by the carrier from now on */
+		:: else
+		fi
+	:: else
+	fi
+}
+
+/* Shut and empty, and about to sleep: another position, a look into the carrier, and it says that it has nothing. Alone, or where it can be told. */
+inline arm()
+{
+	tail = 0;
+	d_step { if :: same -> pos = 0; arms++ :: else -> assert(false) fi };
+#ifdef FAULT_SOON
+	d_step { armed = true; has_armed = true };
+#endif
+	if
+	:: nempty(carrier)
+	:: empty(carrier) -> d_step { armed = true; has_armed = true }
+	fi
+}
 
 /* Before anything is left to the kernel; then it is looked once more. */
 inline shut()
@@ -84,8 +164,8 @@ inline shut()
 
 proctype Sender(bit who)
 {
-	byte h, t;
-	bool o, w;
+	byte h, t, g, was;
+	bool o, w, a, first, before;
 
 	{
 	skip;
@@ -96,7 +176,7 @@ again:	skip;
 	:: sent[who] < most(who) -> atomic { !plock -> plock = true }
 	fi;
 try:	skip;
-	d_step { o = open; w = offered; h = pos };
+	d_step { o = open; w = offered; a = armed; g = arms; h = pos };
 	t = tail;
 	if
 	:: o && h - t < R ->
@@ -130,12 +210,31 @@ try:	skip;
 		fi
 	:: else -> goto send
 	fi;
-send:
-	senders++;
+send:	skip;
+	d_step {
+		was = g;
+		first = !wet;
+		before = inside;
+		senders++;
+		last = who
+	};
 	plock = false;
 end_full:	/* nobody reads any more */
 	if
-	:: atomic { !broken && nfull(carrier) -> carrier!(who * 8 + sent[who]); sent[who]++ }; senders--; goto again
+	:: atomic { !broken && nfull(carrier) -> carrier!(who * 8 + sent[who]); sent[who]++ };
+#ifdef ARMED
+		atomic { !plock -> plock = true };
+		d_step { senders--; o = open; w = offered; a = armed; g = arms; h = pos };
+		t = tail;
+		if	/* the consumer sleeps, and had nothing before: what follows may follow in the ring */
+		:: a && h == t && alone && fresh -> d_step { if :: same -> pos = h + 1; open = true; armed = false; behind = true :: else fi }
+		:: else
+		fi;
+		plock = false;
+#else
+		senders--;
+#endif
+		goto again
 	:: broken
 	fi;
 out:	skip
@@ -152,14 +251,15 @@ out:	skip
 
 proctype Reader()
 {
-	byte h, v, n;
-	bool o, w;
+	byte h, v, n, g;
+	bool o, w, a, b;
 
 	{
 	skip;
 again:	skip;
 	atomic { !clock -> clock = true };
-	d_step { o = open; w = offered; h = pos };
+	disarm();
+	d_step { o = open; w = offered; a = armed; g = arms; h = pos };
 	if
 	:: o || w ->
 		if
@@ -192,7 +292,7 @@ again:	skip;
 	if
 	:: atomic { carrier?v -> take(v) };
 		if
-		:: sleepers == 0 -> goto offer	/* whatever else is in the carrier: it is looked into as long as the ring is not open */
+		:: offers && sleepers == 0 -> goto offer	/* whatever else is in the carrier: it is looked into as long as the ring is not open */
 		:: true -> clock = false; goto again
 		fi
 	:: nempty(carrier) && stages ->
@@ -213,13 +313,23 @@ again:	skip;
 	:: empty(carrier) && !eof
 	fi;
 	if
-	:: sleepers++; clock = false; (nempty(carrier) || eof || idle); sleepers--;
+#ifdef ALONE
+	:: arms < ARMS -> arm()
+#endif
+	:: true
+	fi;
+	if
+	:: nempty(carrier) || has_armed -> clock = false; goto again	/* without a sleep */
+	:: empty(carrier)
+	fi;
+	if
+	:: sleepers++; calls++; clock = false; (nempty(carrier) || eof || idle); sleepers--; calls--;
 		if
 		:: empty(carrier) && !eof -> goto out
 		:: nempty(carrier) || eof -> goto again
 		fi
 #ifndef FAULT_SLEEPER
-	:: sleepers == 0 ->
+	:: offers && sleepers == 0 ->
 #else
 	:: true ->
 #endif
@@ -255,16 +365,27 @@ out:	skip
 
 proctype Poller()
 {
-	byte h;
-	bool o, w;
+	byte h, v, g;
+	bool o, w, a, b;
 
 	{
 	skip;
 	atomic { !clock -> clock = true };
+	disarm();
 	shut();
 	if
 	:: tail < h -> clock = false; goto told
 	:: else
+	fi;
+	if
+#ifdef ARMED
+	:: calls == 0 && arms < ARMS -> d_step { a = armed; g = arms }; arm()
+#endif
+	:: true
+	fi;
+	if
+	:: nempty(carrier) -> clock = false; goto told
+	:: empty(carrier)
 	fi;
 	sleepers++;
 	clock = false;
@@ -279,7 +400,7 @@ init {
 		run Sender(0);
 		run Sender(1);
 		run Reader();
-#if !defined(SECOND) && !defined(LEAVES)
+#if !defined(SECOND) && !defined(LEAVES) && !defined(ALONE)
 		run Poller()
 #endif
 	}

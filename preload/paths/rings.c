@@ -5,6 +5,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "preload/deadline.h"
+#include "preload/handlers.h"
 #include "preload/map.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/rings_priv.h"
@@ -73,6 +75,7 @@ bool iw_rings_hold(struct iw_stream *s, bool away)
 
 	if (!iw_rings_enter(&c))
 		return false;
+	s->ring.ends = true;
 	left = iw_rings_end(s);
 	atomic_store(&s->held, left && (away || !iw_rings_behind(atomic_load(&s->mapped))));
 	iw_map_unlock(s, &c.st);
@@ -149,12 +152,48 @@ void iw_rings_offer(struct iw_stream *s)
 {
 	uint64_t was = s->ring.rx.pos;
 
-	if (!iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || s->ring.sleepers ||
+	if (s->ring.ends || !iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || s->ring.sleepers ||
 	    atomic_load(&s->polled) || iw_ready_slept(s))
 		return;
 	iw_ring_offer(&s->ring.rx);
 	moved(s, was);
 	iw_mark(&iw_rings_open, s->ring.slot);
+}
+
+/* What wakes is in the carrier, and comes before what followed it into the ring, so it goes there first. */
+static void disarm(struct iw_stream *s)
+{
+	uint8_t *mem;
+	size_t behind = iw_ring_disarm(&s->ring.rx, &mem);
+	long n;
+
+	s->ring.armed = false;
+	if (behind) {
+		n = IW_SYS(recvfrom, atomic_load(&s->mapped), mem, behind, MSG_DONTWAIT, NULL, NULL);
+		iw_ring_filled(&s->ring.rx, behind, n > 0 ? (size_t)n : 0);
+	}
+	if (!behind || s->ring.sleepers || atomic_load(&s->polled) || iw_ready_slept(s))	/* they are told, and woken by the carrier from now on */
+		iw_rings_close(s);
+}
+
+/* Who sleeps in a call that receives could not be told of what another thread puts into the ring, so there must be none. */
+bool iw_rings_arm(struct iw_stream *s, bool calls)
+{
+	uint64_t was = s->ring.rx.pos, now;
+
+	if (s->ring.ends || !s->ring.oneway || s->ring.armed || s->ring.sleepers || (calls && !iw_handlers_alone()) || !iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) ||
+	    atomic_load_explicit(&s->ring_over, memory_order_relaxed))
+		return false;
+	now = (uint64_t)iw_mono_ns();
+	s->ring.arm = now > s->ring.arm + IW_PAGE_RING ? now : s->ring.arm + IW_PAGE_RING;
+	if (!iw_ring_move(&s->ring.rx, s->ring.arm))
+		return false;
+	moved(s, was);
+	if (iw_carrier.inq(s, atomic_load(&s->mapped)) || !iw_ring_arm(&s->ring.rx))
+		return false;
+	s->ring.armed = true;
+	iw_mark(&iw_rings_open, s->ring.slot);
+	return true;
 }
 
 long iw_rings_pull(struct iw_stream *s)
@@ -178,10 +217,12 @@ void iw_rings_lock(struct iw_mapped_call *c)
 	for (;;) {
 		iw_map_lock(c->s, &c->st);
 		if (iw_likely(!atomic_load_explicit(&c->s->held, memory_order_relaxed)))
-			return;
+			break;
 		iw_map_unlock(c->s, &c->st);
 		iw_map_held(c->s);
 	}
+	if (iw_unlikely(c->s->ring.armed) && iw_ringed(c->s))
+		disarm(c->s);
 }
 
 bool iw_rings_enter(struct iw_mapped_call *c)
@@ -354,6 +395,8 @@ void iw_rings_shut(struct iw_stream *s)
 	struct iw_step st;
 
 	iw_map_lock(s, &st);	/* who gives it up waits for iw_tab_lock: it is shut then */
+	if (iw_ringed(s) && s->ring.armed)
+		disarm(s);
 	if (iw_ringed(s) && iw_rings_close(s))
 		s->known |= IN;
 	iw_map_unlock(s, &st);
@@ -366,8 +409,8 @@ void iw_rings_look_at(struct iw_stream *s, bool sleeps)
 	if (!iw_rings_enter(&c))
 		return;
 	c.fd = s->ring.fd;
-	if (sleeps)
-		iw_rings_close(s);
+	if (sleeps && !iw_rings_close(s))
+		iw_rings_arm(s, false);
 	iw_rings_leave(&c);
 }
 

@@ -27,6 +27,11 @@ size_t iw_rings_left(struct iw_stream *s);
 size_t iw_rings_close(struct iw_stream *s);
 /* They may come by the ring from now on, if nothing is against it. */
 void iw_rings_offer(struct iw_stream *s);
+/*
+ * Before a sleep, the ring being shut and empty: what wakes may be followed by octets in the ring, where it is worth it and nothing is against it. calls: in
+ * a call that receives, else in one that can be told of what comes. false: no.
+ */
+bool iw_rings_arm(struct iw_stream *s, bool calls);
 /* The ring is shut: what the carrier has comes into it. Octets, 0: its end, or nothing would fit, or -errno. */
 long iw_rings_pull(struct iw_stream *s);
 /* The carrier has come to its end. One that died with octets of ours unread has reset the connection, as with TCP. */

@@ -203,6 +203,13 @@ static void rx_more(struct iw_mapped_call *c)
 	while (r > 0 && iw_rings_receive(c, c->fd) > 0 && c->done < least(c));
 }
 
+/* Octets, or so. */
+static void came(struct iw_mapped_call *c)
+{
+	c->s->ring.oneway = !c->s->ring.wrote;
+	c->s->ring.wrote = false;
+}
+
 /* Until the carrier has something, with the ring shut and empty: its own call, and its own answer. Locked before, and not after. */
 static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_spin *z)
 {
@@ -231,9 +238,27 @@ static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_sp
 	iw_spin_end(z);
 	if (iw_rings_again(c)) {
 		s->ring.sleepers--;
+		came(c);
 		iw_rings_leave(c);
 	}
 	return n;
+}
+
+/* The same; or armed, where nothing is taken before the lock: woken, but by a signal or the time. Not locked after. true: *n is the answer. */
+static bool rx_wait(struct iw_mapped_call *c, struct iw_io *io, struct iw_spin *z, bool *woken, ssize_t *n)
+{
+	bool arms = !c->done && !(c->flags & MSG_PEEK) && iw_rings_arm(c->s, true);
+	uint8_t octet;
+
+	if (!arms) {
+		*n = rx_sleep(c, io, z);
+		return true;
+	}
+	iw_rings_leave(c);
+	*n = iw_real.recv(c->fd, &octet, 1, MSG_PEEK);
+	iw_spin_end(z);
+	*woken = true;
+	return *n < 0;
 }
 
 /* Nothing is left but the carrier's end: it says so itself. */
@@ -269,15 +294,19 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 {
 	struct iw_stream *s = c->s;
 	int saved = errno, err;
-	bool here = iw_rings_enter(c);
+	bool here = iw_rings_enter(c), woken = false;	/* there is something, if only its end */
+	ssize_t n;
 
 	for (; here; here = iw_rings_again(c)) {
 		struct iw_spin z = { 0 };
 
-		if (asleep(c)) {
+		if (!woken && asleep(c)) {
 			iw_spin_begin(&z);
-			if (!z.most)
-				return rx_sleep(c, io, &z);
+			if (!z.most) {
+				if (rx_wait(c, io, &z, &woken, &n))
+					return n;
+				continue;
+			}
 			iw_spin_over(&z);
 		}
 		if (s->ring.pours && waits(c) && iw_spin_may())
@@ -292,15 +321,20 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 			break;
 		if (err == -1)
 			continue;
-		if (!unseen(c, iw_rings_left(s)) && !unseen(c, iw_rings_close(s)))
-			return rx_sleep(c, io, &z);
+		if (!unseen(c, iw_rings_left(s)) && !unseen(c, iw_rings_close(s))) {
+			if (rx_wait(c, io, &z, &woken, &n))
+				return n;
+			continue;
+		}
+		woken = false;
 		iw_rings_leave(c);
 	}
 	if (!here)
 		return iw_mapped_elsewhere(c, io);
-	s->ring.pours = !s->ring.wrote && c->done && c->done < SMALL;
-	s->ring.wrote = false;
-	iw_rings_offer(s);
+	came(c);
+	s->ring.pours = s->ring.oneway && c->done && c->done < SMALL;
+	if (!s->ring.oneway || iw_spin_may() || !iw_rings_arm(s, true))
+		iw_rings_offer(s);
 	iw_rings_leave(c);
 	errno = saved;
 	return c->done || !err ? (ssize_t)c->done : iw_fail(err);

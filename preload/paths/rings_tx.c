@@ -15,6 +15,7 @@
 #define ROOM_NS	20000	/* who finds it full looks so long for room */
 #define DRY_NS	20000	/* and who finds it offered, that what was sent by the carrier is read */
 #define TENTH	10	/* of the time, at most */
+#define WHOLE	2048u	/* octets that a carrier takes in one piece, however small its buffers are */
 
 static bool dry(int fd)
 {
@@ -101,19 +102,61 @@ static void aside(struct iw_mapped_call *c)
 {
 	iw_ring_leave(&c->s->ring.tx);
 	c->s->ring.senders++;
+	c->s->ring.sends++;
 	iw_rings_leave(c);
 }
 
-static void aside_over(struct iw_mapped_call *c, bool full)
+/* Locked, where it is over. false: it is on this path no more. */
+static bool back(struct iw_mapped_call *c, bool full)
 {
 	struct iw_stream *s = c->s;
 
 	if (!iw_rings_again(c))
-		return;
+		return false;
 	s->ring.senders--;
-	if (full)
+	if (full) {
+		s->known &= ~(POLLOUT | POLLWRNORM);	/* so was the call told: room that is there by now has come */
 		s->map_full = !(iw_fd_bits(atomic_load(&s->mapped), POLLOUT) & POLLOUT);
+	}
+	return true;
+}
+
+static void aside_over(struct iw_mapped_call *c, bool full)
+{
+	if (back(c, full))
+		iw_rings_leave(c);
+}
+
+/*
+ * Octets that wake the consumer, who does not run at once: what follows them need not go the same way. They are of one piece, so
+ * they are all there, or none is any more. Locked before, and not after.
+ */
+static ssize_t tx_wake(struct iw_mapped_call *c, struct iw_io *io)
+{
+	struct iw_stream *s = c->s;
+	uint64_t was = iw_ring_word(&s->ring.tx), is;
+	bool alone = !s->ring.senders, first = was >> IW_RING_SHIFT != s->ring.tried && dry(atomic_load(&s->mapped));
+	uint32_t sends = s->ring.sends + 1;
+	ssize_t n;
+
+	s->ring.tried = was >> IW_RING_SHIFT;
+	aside(c);
+	n = iw_carrier.tx(s, c->fd, io, c->flags);
+	if (!back(c, n < (ssize_t)c->len))
+		return n;
+	is = iw_ring_word(&s->ring.tx);
+	alone &= s->ring.sends == sends && !s->ring.senders;
+	if (n > 0 && alone && iw_ring_woken(&s->ring.tx, was, is, first) && !dry(atomic_load(&s->mapped)))
+		iw_ring_follow(&s->ring.tx, is, (uint32_t)n);
 	iw_rings_leave(c);
+	return n;
+}
+
+/* Not worth it for what is answered. */
+static bool wakes(const struct iw_mapped_call *c, bool again)
+{
+	return again && !c->done && c->len && c->len <= WHOLE && !(c->flags & MSG_OOB) &&
+	       !(atomic_load(&iw_stream_end(c->s)->shut) & (IW_SHUT_WR | IW_SHUT_OOB));
 }
 
 /* What is left goes into the carrier, behind what is in the ring. Locked before, and not after. */
@@ -144,6 +187,7 @@ ssize_t iw_rings_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
 	struct iw_mapped_call c;
 	int saved = errno, err = 0;
+	bool again;
 
 	if (io->vec || !io->own)
 		iw_cancel_point();
@@ -151,12 +195,13 @@ ssize_t iw_rings_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 		return -1;
 	if (!iw_rings_enter(&c))
 		return iw_path(s)->tx(s, fd, io, flags);
+	again = s->ring.wrote;
 	s->ring.wrote = true;
 	s->ring.pours = false;
 	if (!(flags & MSG_OOB) && opens(s))
 		err = tx_ring(&c);
 	if (!c.len || (c.done < c.len && !err))
-		return tx_carrier(&c, io);
+		return wakes(&c, again) ? tx_wake(&c, io) : tx_carrier(&c, io);
 	iw_rings_leave(&c);
 	errno = saved;
 	return c.done || !err ? (ssize_t)c.done : iw_fail(err);

@@ -108,6 +108,65 @@ static void states(void **state)
 	assert_int_equal(iw_ring_left(&rx), 1);
 }
 
+/* What is put behind octets in the carrier comes behind them. */
+static void armed(void **state)
+{
+	struct shared s = { 0 };
+	struct iw_ring tx = ring_of(&s, 8), rx = tx;
+	uint64_t w, v;
+	uint8_t *mem;
+	char got[8];
+
+	iw_ring_begin(&rx);
+	w = iw_ring_word(&tx);
+	assert_true(iw_ring_move(&rx, 8));
+	v = iw_ring_word(&tx);
+	assert_false(iw_ring_woken(&tx, w, v, true));	/* it may find something, and not be armed */
+	assert_true(iw_ring_arm(&rx));
+	assert_true(iw_ring_is_shut(&rx));
+	v = iw_ring_word(&tx);
+	assert_true(iw_ring_woken(&tx, w, v, false));
+	assert_true(iw_ring_woken(&tx, v, v, true));
+	assert_false(iw_ring_woken(&tx, v, v, false));
+	assert_true(iw_ring_woken(&tx, v & ~(uint64_t)IW_RING_ARMED, v, true));
+	assert_false(iw_ring_follow(&tx, v, 8));
+	assert_int_equal(put(&tx, "c", 1), 0);
+	assert_true(iw_ring_follow(&tx, v, 3));
+	assert_int_equal(put(&tx, "defghi", 6), 5);
+	assert_false(iw_ring_follow(&tx, v, 3));
+	assert_int_equal(iw_ring_disarm(&rx, &mem), 3);
+	memcpy(mem, "abc", 3);
+	iw_ring_filled(&rx, 3, 3);
+	assert_int_equal(iw_ring_left(&rx), 8);
+	get(&rx, got, 8);
+	assert_memory_equal(got, "abcdefgh", 8);
+	assert_int_equal(put(&tx, "ij", 2), 2);		/* it stays open */
+	assert_int_equal(iw_ring_shut(&rx), 2);
+	get(&rx, got, 2);
+
+	assert_true(iw_ring_move(&rx, 1000));		/* disarmed before it is followed */
+	assert_true(iw_ring_arm(&rx));
+	v = iw_ring_word(&tx);
+	assert_int_equal(iw_ring_disarm(&rx, &mem), 0);
+	assert_false(iw_ring_follow(&tx, v, 3));
+	assert_false(iw_ring_woken(&tx, w, iw_ring_word(&tx), true));
+	assert_true(iw_ring_move(&rx, 2000));		/* another time */
+	assert_true(iw_ring_arm(&rx));
+	assert_false(iw_ring_follow(&tx, v, 3));
+	v = iw_ring_word(&tx);
+	assert_true(iw_ring_follow(&tx, v, 3));
+	assert_int_equal(put(&tx, "d", 1), 1);
+	assert_int_equal(iw_ring_disarm(&rx, &mem), 3);
+	memcpy(mem, "c", 1);				/* some was read behind its back */
+	iw_ring_filled(&rx, 3, 1);
+	iw_ring_shut(&rx);
+	assert_int_equal(iw_ring_left(&rx), 2);
+	get(&rx, got, 2);
+	assert_memory_equal(got, "cd", 2);
+	iw_ring_offer(&rx);
+	assert_true(iw_ring_open(&tx));
+}
+
 static void vectors(void **state)
 {
 	struct shared s = { 0 };
@@ -139,6 +198,8 @@ static void hostile(void **state)
 		for (size_t j = 0; j < sizeof(odd) / sizeof(*odd); j++)
 			for (size_t k = 0; k < sizeof(odd) / sizeof(*odd); k++) {
 				struct iw_ring tx = ring_of(&m->s, 8), rx;
+				size_t behind;
+				uint8_t *mem;
 				ssize_t n;
 
 				memset(m, 0x55, sizeof(*m));
@@ -159,6 +220,20 @@ static void hostile(void **state)
 				assert_true(n == -EPROTO || (n >= 0 && n <= 8));
 				iw_ring_offer(&rx);
 				iw_ring_staged(&rx, 8);
+				n = iw_ring_left(&rx);
+				assert_true(n == -EPROTO || (n >= 0 && n <= 8));
+				if (iw_ring_move(&rx, odd[i] / 3))
+					iw_ring_arm(&rx);
+				iw_ring_follow(&tx, m->s.dir.head, 3);
+				assert_true(put(&tx, buf, 20) <= 8);
+				m->s.dir.behind = (uint32_t)odd[j];
+				m->s.dir.head |= odd[k] & 15;
+				behind = iw_ring_disarm(&rx, &mem);
+				assert_true(behind < 8);
+				if (behind) {
+					memset(mem, 1, behind / 2);
+					iw_ring_filled(&rx, behind, behind / 2);
+				}
 				n = iw_ring_left(&rx);
 				assert_true(n == -EPROTO || (n >= 0 && n <= 8));
 				for (size_t b = 8; b < LEN; b++)
@@ -224,8 +299,9 @@ static void produce(struct talk *t)
 		for (uint64_t i = 0; i < len; i++)
 			buf[i] = octet(pos + i);
 		while (n < len) {
-			struct iovec v = { buf, len };
-			uint64_t in = iw_ring_put(&r, &v, n, len - n);
+			struct iovec iov = { buf, len };
+			uint64_t in = iw_ring_put(&r, &iov, n, len - n), w, v, piece;
+			bool first;
 			ssize_t k;
 
 			t->s->ringed += in;
@@ -236,10 +312,20 @@ static void produce(struct talk *t)
 			if (iw_ring_takes(&r, false) && rnd(t, 4))
 				continue;	/* for room */
 			iw_ring_leave(&r);
-			k = send(t->fd, buf + n, len - n, MSG_NOSIGNAL);
+			piece = len - n < 1000 ? len - n : 1000;	/* one for the kernel, too */
+			w = iw_ring_word(&r);
+			first = carrier_empty(t->fd);
+			pause_some(t);
+			k = send(t->fd, buf + n, piece, MSG_NOSIGNAL);
 			if (k < 0)
 				_exit(1);
 			n += (uint64_t)k;
+			pause_some(t);
+			v = iw_ring_word(&r);
+			if (iw_ring_woken(&r, w, v, first) && !carrier_empty(t->fd)) {
+				pause_some(t);
+				iw_ring_follow(&r, v, (uint32_t)k);
+			}
 		}
 		pos += len;
 		t->s->accepted = pos;
@@ -252,14 +338,26 @@ static uint64_t consume(struct talk *t)
 {
 	struct iw_ring r = ring_of(t->s, LEN);
 	static uint8_t buf[1 << 16];
-	uint64_t pos = 0;
+	uint64_t pos = 0, arm = 0;
+	bool is_armed = false, shut;
 
 	for (;;) {
-		size_t len = 1 + rnd(t, t->most);
-		ssize_t n = iw_ring_left(&r);
+		size_t len = 1 + rnd(t, t->most), behind;
+		uint8_t *mem;
+		ssize_t n;
 
+		behind = is_armed ? iw_ring_disarm(&r, &mem) : 0;
+		is_armed = false;
 		pause_some(t);
-		if (!n && !iw_ring_is_shut(&r)) {
+		if (behind) {
+			n = recv(t->fd, mem, behind, MSG_DONTWAIT);
+			assert_int_equal(n, behind);
+			iw_ring_filled(&r, behind, behind);
+		}
+		shut = iw_ring_is_shut(&r);	/* before the look: nothing comes behind it then */
+		pause_some(t);
+		n = iw_ring_left(&r);
+		if (!n && !shut) {
 			if (rnd(t, 20))
 				continue;
 			n = iw_ring_shut(&r);
@@ -276,6 +374,17 @@ static uint64_t consume(struct talk *t)
 			}
 			if (n < 0 && rnd(t, 2) && (n = recv(t->fd, r.mem, r.len, 0)) > 0) {
 				iw_ring_staged(&r, (size_t)n);
+				continue;
+			}
+			if (n < 0 && rnd(t, 2)) {
+				assert_true(iw_ring_move(&r, arm += LEN));
+				pause_some(t);
+				is_armed = recv(t->fd, buf, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+				pause_some(t);
+				if (is_armed)
+					assert_true(iw_ring_arm(&r));
+				if (is_armed && rnd(t, 2))
+					assert_true(recv(t->fd, buf, 1, MSG_PEEK) >= 0);
 				continue;
 			}
 			if (n < 0)
@@ -358,7 +467,7 @@ static void one_is_killed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(states), cmocka_unit_test(vectors), cmocka_unit_test(hostile), cmocka_unit_test(two_processes),
+		cmocka_unit_test(states), cmocka_unit_test(armed), cmocka_unit_test(vectors), cmocka_unit_test(hostile), cmocka_unit_test(two_processes),
 		cmocka_unit_test(one_is_killed),
 	};
 
