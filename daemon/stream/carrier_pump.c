@@ -8,6 +8,7 @@
 #include "carrier.h"
 #include "life.h"
 #include "map.h"
+#include "orphan.h"
 #include "relay.h"
 #include "remote.h"
 #include "remote_mem.h"
@@ -350,6 +351,8 @@ static void pump_work(struct work *w)
 		st->state = STREAM_CLOSING;
 		endpoint_close(r->ep);
 	}
+	if (st->app_closed && r->ep && !r->orphan.due)
+		orphan_begin(st);
 	remote_end(st);
 	map_look(st);
 }

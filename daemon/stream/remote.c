@@ -27,6 +27,7 @@
 static void over(struct stream *st)
 {
 	timer_stop(&st->remote->ack);
+	timer_stop(&st->remote->orphan);
 	map_stop(st);
 	remote_forget(st->remote);
 	st->end[0].tcp = -1;

@@ -20,6 +20,9 @@ struct stream_remote {			/* what is alive of it */
 	struct timer ack;
 	struct timer map_want;		/* see map.c */
 	unsigned int map_pause, burst_pause;
+	struct timer orphan;		/* see orphan.c */
+	uint64_t orphan_seen;
+	unsigned int orphan_waits;
 	struct iw_rs_pd pd;		/* what this end says of itself */
 	bool on;			/* T is the endpoint's; before that all is only prepared */
 	bool initiator;

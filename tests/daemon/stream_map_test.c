@@ -3,6 +3,7 @@
 #include "stream_util.h"
 
 #include <inttypes.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -1129,6 +1130,93 @@ static void scribbled(unsigned int seed)
 	all_gone();
 }
 
+/* An end whose application is gone waits for the other one a second, or some. */
+static void impatient(void)
+{
+	const int s = 1;
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(setsockopt(app[i].st->end[0].tcp, IPPROTO_TCP, TCP_LINGER2, &s, sizeof(s)), 0);
+}
+
+/* What is wrong may look sound, and leave either end waiting for the other: not for ever, once both applications are gone. */
+static void a_map_that_says_less(void **state)
+{
+	for (unsigned int n = 0; n < 4; n++) {
+		struct iw_soft *soft;
+		struct iw_rs *rs;
+
+		remote_pair();
+		impatient();
+		map(0);
+		both_ways();
+		rs = &lib[0].end.f->rs;
+		soft = lib[0].end.s;
+		if (n == 0)
+			rs->credits = 0;
+		else if (n == 1)
+			rs->unreturned = 0;
+		else if (n == 2)	/* of an FPDU, which the peer has not begun */
+			memcpy(soft->rx, (uint8_t[2]){ 0xff, 0 }, 2);
+		if (n == 2)
+			soft->rx_off = 0, soft->rx_len = 2;
+		if (n == 3)
+			rs->ring_acked = rs->ring_sent - rs->peer_len;
+		unmap(0);
+		close_app(n & 1);
+		close_app(!(n & 1));
+		all_gone();
+		next_pair();
+	}
+}
+
+static bool left_alone(void *arg)
+{
+	return !app[0].st;
+}
+
+static bool later(void *arg)
+{
+	return engine_clock_us() >= *(uint64_t *)arg;
+}
+
+static bool sent_all(void *arg)
+{
+	struct flow *f = arg;
+
+	flow_out(f, 0);
+	return f->out[0] == f->total;
+}
+
+static bool received_all(void *arg)
+{
+	struct flow *f = arg;
+
+	flow_in(f, 1);
+	return f->wrong || f->in[1] == f->total;
+}
+
+/* The application that sent is gone, and the other one reads when it likes: all, and the end. */
+static void a_late_reader(void **state)
+{
+	struct flow f = { .total = 600000 };
+	uint64_t then;
+
+	remote_pair();
+	impatient();
+	run_until(sent_all, &f);
+	close_app(0);
+	then = engine_clock_us() + 6000000;
+	run_until(later, &then);
+	assert_non_null(app[0].st);
+	run_until(received_all, &f);
+	assert_false(f.wrong);
+	expect_end(&app[1], 0);
+	run_until(left_alone, NULL);	/* and then nobody waits for it */
+	close_app(1);
+	all_gone();
+}
+
 static void an_unsound_map_is_logged(void **state)
 {
 	static char text[4096];
@@ -1380,6 +1468,7 @@ static void a_live_map_scribbled_over(void **state)
 
 		o->accepted = 0;
 		remote_pair();
+		impatient();
 		map(0);
 		works = owner_of(o, (unsigned int)rand_r(&seed), HARMED);
 		hostile = owner_of(o, (unsigned int)rand_r(&seed), HOSTILE);
@@ -1452,7 +1541,7 @@ int main(void)
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
 		M(dead), M(dead_before_it_noted_what_it_sent), M(dead_before_it_noted_what_it_received), M(dead_with_octets_received_and_not_noted),
 		M(dead_in_a_change), M(dead_with_other_counts), M(hung_up_and_alive), M(hung_up_and_ended),
-		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong), M(a_burst_whose_owner_does_not_run),
+		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong), M(a_map_that_says_less), M(a_late_reader), M(a_burst_whose_owner_does_not_run),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
