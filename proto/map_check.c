@@ -161,14 +161,16 @@ static bool ords_ok(const struct iw_qp *qp)
 static bool qp_ok(const struct iw_qp *qp, const struct iw_rs_param *p)
 {
 	uint32_t rq = qp->rq_head - qp->rq_tail, sq = qp->sq_head - qp->sq_tail, framed = qp->sq_next - qp->sq_tail;
+	bool runs = qp->state == IW_QP_RTS;
 
 	if (qp->state == IW_QP_IDLE || qp->state > IW_QP_ERROR || rq > p->bufs || sq > IW_QP_SQ || framed > sq)
 		return false;
-	if (qp->rtr_due || qp->tx_off || qp->tx_sge || qp->tx_sge_off || qp->tx_cur || qp->ird_head != qp->ird_tail || qp->atomics ||
+	/* who runs has no request that failed, and takes others: the end of a queue pair is what tells of that */
+	if ((runs && qp->sq_shut) || qp->rtr_due || qp->tx_off || qp->tx_sge || qp->tx_sge_off || qp->tx_cur || qp->ird_head != qp->ird_tail || qp->atomics ||
 	    qp->term_due > 2 || qp->term.ddp_len > sizeof(qp->term.ddp))
 		return false;
 	for (uint32_t i = 0; i < sq; i++)
-		if (!sqe_ok(&qp->sq[iw_sq_at(qp->sq_tail + i)], p, i < framed))
+		if (!sqe_ok(&qp->sq[iw_sq_at(qp->sq_tail + i)], p, i < framed) || (runs && qp->sq[iw_sq_at(qp->sq_tail + i)].status != IW_WC_OK))
 			return false;
 	return qp->rx_mo[IW_QN_SEND] <= (rq ? p->buf_size : 0) && ords_ok(qp);
 }

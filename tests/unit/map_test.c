@@ -147,6 +147,14 @@ static uint32_t value(struct pair *m, uint32_t was)
 
 static unsigned int refused, gone_on;
 
+/* What is dead was told of, or is by the end of its queue pair: nobody would end it else. */
+static bool said_how(const struct side *s)
+{
+	const struct iw_remote *f = s->v.p.f;
+
+	return !f->rs.dead || f->rs.done || f->ev_abort || f->reset_err || f->aborted || s->v.p.s->qp.state != IW_QP_RTS;
+}
+
 /* Whoever imports it goes on for a while, with whatever it says. */
 static void import_spoiled(struct side *s)
 {
@@ -166,6 +174,7 @@ static void import_spoiled(struct side *s)
 		act(&m->s[below(m, 2)]);
 		check(m, rs->tx_freed <= rs->tx_sent && rs->tx_sent <= rs->tx_pos && rs->tx_pos - rs->tx_freed <= rs->p.tx_len);
 	}
+	check(m, said_how(s));
 }
 
 static struct pair *under_way(uint64_t seed, struct side **s)
@@ -213,6 +222,27 @@ static uint32_t *some_word(struct side *s)
 	default:
 		return below(m, 2) ? word(m, soft->rx, soft->rx_len + 4) : word(m, iw_soft_tx_at(soft, &soft->tx[0]), soft->tx[0].len + 4);
 	}
+}
+
+/* It would die of them without a word. */
+static void test_failed_requests(void **state)
+{
+	unsigned int seen = 0;
+
+	for (uint64_t i = 0; i < runs; i++) {
+		struct side *s;
+		struct pair *m = under_way(first_seed + i, &s);
+		struct iw_qp *qp = &s->e.s->qp;
+
+		if (qp->sq_head != qp->sq_tail && seen++ % 2)
+			qp->sq[iw_sq_at(qp->sq_tail)].status = IW_WC_FLUSH;
+		else
+			qp->sq_shut = 1;
+		if (qp->state == IW_QP_RTS)
+			assert_int_equal(iw_map_import(s->v.map, &s->v.p), -EPROTO);
+		pair_free(m);
+	}
+	assert_true(seen > 1);
 }
 
 static void test_anything(void **state)
@@ -527,7 +557,7 @@ int main(void)
 		cmocka_unit_test(test_ahead),
 		cmocka_unit_test(test_handover),
 		cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_anything),
+		cmocka_unit_test(test_failed_requests), cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_every_word),
 		cmocka_unit_test(test_ended_without_a_word),
 		cmocka_unit_test(test_urgent_ahead),
