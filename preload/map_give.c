@@ -115,13 +115,16 @@ static void replace(struct iw_stream *s, int carrier)
 	s->ino = iw_fd_ino(carrier);
 }
 
-/* Its registrations are C's again, or gone; carrier: another one, in its place, or -1. */
-static int out_of_sets(int fd, struct iw_stream *s, bool again, bool shut, int carrier)
+/*
+ * Its registrations are C's again, or gone; carrier: another one, in its place, or -1. Not if another thread has closed it, and the slot may be another
+ * stream's (epoch). Who waits goes on under the same lock: a child of a fork would wait for a thread that it does not have.
+ */
+static int out_of_sets(int fd, struct iw_stream *s, uint32_t epoch, bool again, bool shut, int carrier)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	int tcp = 0;
 
-	if (atomic_load(&s->mapped)) {
+	if (atomic_load(&s->mapped) && atomic_load(&s->map_epoch) == epoch) {
 		iw_reg_detach(fd);
 		if (carrier >= 0)
 			replace(s, carrier);
@@ -130,6 +133,7 @@ static int out_of_sets(int fd, struct iw_stream *s, bool again, bool shut, int c
 			IW_SYS(shutdown, fd, SHUT_WR);
 		if (again)
 			iw_reg_attach(fd, true);
+		unhold(s);
 	}
 	iw_unlock(&iw_tab_lock, sigs);
 	return tcp;
@@ -207,28 +211,29 @@ static int ask_rest(int fd)
 static int give_rings(int fd, struct iw_stream *s, bool shut, bool away)
 {
 	int carrier = -1, tcp;
+	uint32_t epoch;
 
-	if (!iw_rings_hold(s, away))
+	if (!iw_rings_hold(s, away, &epoch))
 		return 0;
 	if (atomic_load(&s->held)) {
 		carrier = ask_rest(fd);
 		if (carrier < 0)
 			iw_stream_reset(s, fd);
 	}
-	tcp = out_of_sets(fd, s, true, shut, carrier);
-	unhold(s);
+	tcp = out_of_sets(fd, s, epoch, true, shut, carrier);
 	if (carrier >= 0)
 		IW_SYS(close, carrier);
 	return tcp;
 }
 
 /* It is the daemon's from now on. false: another thread is giving it back. */
-static bool hold(struct iw_stream *s)
+static bool hold(struct iw_stream *s, uint32_t *epoch)
 {
 	struct iw_step st;
 	bool ours;
 
 	iw_map_lock(s, &st);
+	*epoch = atomic_load(&s->map_epoch);
 	ours = atomic_load(&s->mapped) && !atomic_exchange(&s->held, 1);
 	if (ours)
 		hand_over(s);
@@ -242,16 +247,14 @@ static bool hold(struct iw_stream *s)
  */
 static int give_mapped(int fd, struct iw_stream *s, bool shut)
 {
-	int tcp;
+	uint32_t epoch;
 
-	if (!hold(s)) {
+	if (!hold(s, &epoch)) {
 		iw_map_held(s);
 		return 0;
 	}
 	unmap(fd, s);
-	tcp = out_of_sets(fd, s, true, shut, -1);
-	unhold(s);
-	return tcp;
+	return out_of_sets(fd, s, epoch, true, shut, -1);
 }
 
 /* No handler comes meanwhile, which would wait for its own thread. */
@@ -307,8 +310,8 @@ static void rest_away(int fd, struct iw_stream *s)
 	iw_map_lock(s, &st);
 	iw_map_rest_over(s);
 	iw_map_unlock(s, &st);
-	iw_unlock_only(&iw_tab_lock);
 	unhold(s);
+	iw_unlock_only(&iw_tab_lock);
 	if (carrier >= 0)
 		IW_SYS(close, carrier);
 	iw_sig_restore(sigs);
@@ -342,7 +345,7 @@ void iw_map_close(int fd, struct iw_stream *s)
 	if (atomic_load(&s->mapped)) {
 		if (iw_orphan(fd, s))
 			iw_orphan_end(s, iw_orphan_until());
-		tcp = out_of_sets(fd, s, false, false, -1);
+		tcp = out_of_sets(fd, s, atomic_load(&s->map_epoch), false, false, -1);
 	}
 	if (!atomic_load(&s->polled)) {
 		if (tcp)

@@ -49,7 +49,7 @@ bool iw_ring_open(struct iw_ring *r)
 bool iw_ring_woken(const struct iw_ring *r, uint64_t before, uint64_t after, bool first)
 {
 	return (after & ALL) == IW_RING_ARMED && atomic_load(&r->dir->tail) == after >> IW_RING_SHIFT &&
-	       (before >> IW_RING_SHIFT == after >> IW_RING_SHIFT ? first : true);
+	       (first || before >> IW_RING_SHIFT != after >> IW_RING_SHIFT);
 }
 
 bool iw_ring_follow(struct iw_ring *r, uint64_t after, uint32_t len)

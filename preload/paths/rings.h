@@ -28,7 +28,7 @@ size_t iw_rings_end(struct iw_stream *s);
  * It is to be given up; away: to somebody who may not have the library. false: it is not on this path. With octets left that nobody would know of
  * (iw_stream.held) nobody takes any of them until it was.
  */
-bool iw_rings_hold(struct iw_stream *s, bool away);
+bool iw_rings_hold(struct iw_stream *s, bool away, uint32_t *epoch);
 bool iw_rings_hold_rest(struct iw_stream *s);	/* the same of what is left already */
 /* The carrier can be read until what is left was. */
 bool iw_rings_behind(int carrier);

@@ -333,7 +333,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 		return iw_mapped_elsewhere(c, io);
 	came(c);
 	s->ring.pours = s->ring.oneway && c->done && c->done < SMALL;
-	if (!s->ring.oneway || iw_spin_may() || !iw_rings_arm(s, true))
+	if (iw_spin_may() || !iw_rings_arm(s, true))	/* where nobody looks for long, it may not run at once when it is woken */
 		iw_rings_offer(s);
 	iw_rings_leave(c);
 	errno = saved;
