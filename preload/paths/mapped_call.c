@@ -183,7 +183,7 @@ void iw_mapped_rest_of(const struct iw_mapped_call *c, struct iovec v[IW_MAPPED_
 	*m = (struct msghdr){ .msg_iov = v, .msg_iovlen = k };
 }
 
-ssize_t iw_mapped_elsewhere(struct iw_mapped_call *c, struct iw_io *io)
+void iw_mapped_more(struct iw_mapped_call *c, ssize_t (*rx)(struct iw_stream *s, int fd, struct iw_io *io, int flags), int flags)
 {
 	struct iovec v[IW_MAPPED_VECTOR];
 	struct msghdr m;
@@ -191,17 +191,21 @@ ssize_t iw_mapped_elsewhere(struct iw_mapped_call *c, struct iw_io *io)
 	int saved = errno;
 	ssize_t n;
 
-	c->fd = iw_map_fd(c->s, c->fd);
-	if (!c->done || (c->flags & (MSG_PEEK | MSG_WAITALL)) == (MSG_PEEK | MSG_WAITALL))
-		return iw_path(c->s)->rx(c->s, c->fd, io, c->flags);
-	if (!(c->flags & MSG_WAITALL))
-		return (ssize_t)c->done;
 	do {
 		iw_mapped_rest_of(c, v, &m);
 		iw_io_vec(&one, v, m.msg_iovlen, IW_IO_SOCK);
-		n = iw_path(c->s)->rx(c->s, c->fd, &one, c->flags);
+		n = rx(c->s, c->fd, &one, flags);
 		c->done += n > 0 ? (size_t)n : 0;
-	} while (n > 0 && (size_t)n == iw_iov_total(v, m.msg_iovlen) && c->done < c->len);
+	} while (n > 0 && (size_t)n == iw_iov_total(v, m.msg_iovlen) && c->done < c->len && !(flags & MSG_PEEK));
 	errno = saved;
+}
+
+ssize_t iw_mapped_elsewhere(struct iw_mapped_call *c, struct iw_io *io)
+{
+	c->fd = iw_map_fd(c->s, c->fd);
+	if (!c->done || (c->flags & (MSG_PEEK | MSG_WAITALL)) == (MSG_PEEK | MSG_WAITALL))
+		return iw_path(c->s)->rx(c->s, c->fd, io, c->flags);
+	if (c->flags & MSG_WAITALL && c->done < c->len)
+		iw_mapped_more(c, iw_path(c->s)->rx, c->flags);
 	return (ssize_t)c->done;
 }

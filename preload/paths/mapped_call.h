@@ -62,6 +62,8 @@ bool iw_mapped_raw(const struct iw_mapped_call *c);
 
 /* The call's memory from done on. */
 void iw_mapped_rest_of(const struct iw_mapped_call *c, struct iovec v[IW_MAPPED_VECTOR], struct msghdr *m);
+/* A call that receives goes on by the function of another path, from done on. Keeps errno. */
+void iw_mapped_more(struct iw_mapped_call *c, ssize_t (*rx)(struct iw_stream *s, int fd, struct iw_io *io, int flags), int flags);
 /* A call that receives finds the stream on another path: the answer, of which that gives what is missing. Not locked */
 ssize_t iw_mapped_elsewhere(struct iw_mapped_call *c, struct iw_io *io);
 

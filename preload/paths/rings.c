@@ -148,13 +148,17 @@ static void moved(struct iw_stream *s, uint64_t was)
 	s->ring.told += s->ring.rx.pos - was;
 }
 
-/* Nobody of this process sleeps for it: who is about to says so before he takes the lock. */
+/* Somebody of this process sleeps for it: who is about to says so before he takes the lock. */
+static bool waited_for(struct iw_stream *s)
+{
+	return s->ring.sleepers || atomic_load(&s->polled) || iw_ready_slept(s);
+}
+
 void iw_rings_offer(struct iw_stream *s)
 {
 	uint64_t was = s->ring.rx.pos;
 
-	if (s->ring.ends || !iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || s->ring.sleepers ||
-	    atomic_load(&s->polled) || iw_ready_slept(s))
+	if (s->ring.ends || !iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || waited_for(s))
 		return;
 	iw_ring_offer(&s->ring.rx);
 	moved(s, was);
@@ -173,7 +177,7 @@ static void disarm(struct iw_stream *s)
 		n = IW_SYS(recvfrom, atomic_load(&s->mapped), mem, behind, MSG_DONTWAIT, NULL, NULL);
 		iw_ring_filled(&s->ring.rx, behind, n > 0 ? (size_t)n : 0);
 	}
-	if (!behind || s->ring.sleepers || atomic_load(&s->polled) || iw_ready_slept(s))	/* they are told, and woken by the carrier from now on */
+	if (!behind || waited_for(s))	/* they are told, and woken by the carrier from now on */
 		iw_rings_close(s);
 }
 

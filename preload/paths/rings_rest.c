@@ -16,27 +16,10 @@ static bool enter(struct iw_mapped_call *c)
 	return false;
 }
 
-/* What the call wants besides, by the carrier's own calls. */
-static ssize_t rest_more(struct iw_mapped_call *c)
-{
-	struct iovec v[IW_MAPPED_VECTOR];
-	struct msghdr m;
-	struct iw_io one;
-	ssize_t n;
-
-	do {
-		iw_mapped_rest_of(c, v, &m);
-		iw_io_vec(&one, v, m.msg_iovlen, IW_IO_SOCK);
-		n = iw_carrier_rx(c->s, c->fd, &one, c->flags | (c->flags & MSG_WAITALL ? 0 : MSG_DONTWAIT));
-		c->done += n > 0 ? (size_t)n : 0;
-	} while (n > 0 && (size_t)n == iw_iov_total(v, m.msg_iovlen) && c->done < c->len && !(c->flags & MSG_PEEK));
-	return (ssize_t)c->done;
-}
-
 static ssize_t rest_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
 	struct iw_mapped_call c;
-	int saved = errno, err;
+	int err;
 
 	if ((flags & MSG_OOB) || (io->form == IW_IO_V2 && io->off != -1))
 		return iw_carrier.rx(s, fd, io, flags);
@@ -51,8 +34,7 @@ static ssize_t rest_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 	if (err)
 		return iw_fail(err);
 	if (c.done < c.len)
-		rest_more(&c);
-	errno = saved;
+		iw_mapped_more(&c, iw_carrier_rx, flags | (flags & MSG_WAITALL ? 0 : MSG_DONTWAIT));
 	return (ssize_t)c.done;
 }
 
