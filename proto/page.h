@@ -70,7 +70,8 @@ struct iw_page_end {
 	_Atomic uint32_t opts;		/* library: options it keeps itself, see preload/opts.h */
 	_Atomic uint32_t notsent_lowat;	/* library: TCP_NOTSENT_LOWAT */
 	_Atomic uint32_t hand;		/* enum iw_hand */
-	uint8_t reserved[28];
+	_Atomic uint32_t ringed;	/* library, for display: this end goes by the rings (of a LOCAL stream) */
+	uint8_t reserved[24];
 };
 static_assert(sizeof(struct iw_page_end) == 128, "iw_page_end");
 

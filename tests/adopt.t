@@ -83,5 +83,68 @@ tell_end crowd "$client"
 is "$?" 0 "and they come to a proper end" || diag "$(cat "$RIG_DIR/crowd.log")"
 until_true 10 no_streams 2
 ok $? "nothing is left of them"
+
+# ---- pairs of one host: they need no daemon, and the next one knows them ----
+B=$(host_addr 2)
+P=20
+host_bg_iw 2 pairs.log "$PY" "$RIG_TESTS/lib/crowd.py" server "$B" 7502
+host_port 2 7502
+host_told 2 near "$PY" "$RIG_TESTS/lib/crowd.py" client "$B" 7502 $P
+near=$!
+pairs() { host_ctl 2 -j streams | json "sorted((r['id'], r['side'], r['pid'], r['uid'], r['fd'], r['program'], r['local'], r['peer']) for r in d if r['transport'] == 'local')"; }
+paired() { tell near "ask 20" && [ "$(stream_count 2 "r['path'] == 'rings'")" = $((2 * P)) ]; }
+until_true 20 paired
+ok $? "$P pairs with rings" || diag "$(host_ctl 2 streams | head -n 5)"
+before=$(pairs)
+kill -9 "$pid"
+tell near "ask 5"
+ok $? "the daemon is killed: all go on"
+started
+ok $? "there is another one"
+is "$(pairs)" "$before" "which shows the same pairs"
+at_most "$ms" 2000 "within two seconds"
+is "$kept" $((4 * P + 1)) "of each four descriptors were kept, and a table"
+is "$(host_ctl 2 -j stags | json "sum(r['length'] == 65536 for r in d)")" $((2 * P)) "and has their rings as STags"
+tell near "options"
+ok $? "TCP answers for their options"
+tell near "pour"
+kill "$pid"
+started
+is "$(pairs)" "$before" "restarted under load: the same"
+tell near "calm"
+ok $? "all go on"
+tell near "fork 10"
+ok $? "a child uses ten of them, by what the daemon knows"
+tell_end near "$near"
+is "$?" 0 "and they come to a proper end" || diag "$(cat "$RIG_DIR/near.log")"
+until_true 10 no_streams 2
+ok $? "nothing is left of them" || diag "$(host_ctl 2 streams)"
+kill -9 "$pid"
+started
+is "$kept" 1 "nor in the store"
+
+# ---- what the manager has lost ----
+host_told 2 near "$PY" "$RIG_TESTS/lib/crowd.py" client "$B" 7502 3
+near=$!
+three() { tell near "ask 20" && [ "$(stream_count 2 "r['path'] == 'rings'")" = 6 ]; }
+until_true 20 three
+ok $? "three pairs"
+: >"$RIG_DIR/ready.lossy"
+kill -9 "$pid"
+started
+rm "$RIG_DIR/ready.lossy"
+is "$(grep -c "a pair that a daemon before this one had, is not shown" "$RIG_DIR/iwarpd.2.log")" 3 "of each of which a descriptor is lost: the daemon says it of each"
+no_streams 2
+ok $? "and shows none" || diag "$(host_ctl 2 streams)"
+is "$(find "/proc/$pid/fd" -lname "*iwsock*" | wc -l) $(find "/proc/$pid/fd" -lname "*eventpoll*" | wc -l)" "$(find "/proc/$pid/fd" -lname "*iwsock-peers*" -o -lname "*iwsock-process*" | wc -l) 0" "nor has anything of them"
+tell near "ask 5"
+ok $? "they go on"
+kill -9 "$pid"
+started
+is "$kept" 1 "nothing of them is in the store any more"
+tell near "ask 5"
+ok $? "they go on"
+tell_end near "$near"
+is "$?" 0 "and come to a proper end" || diag "$(cat "$RIG_DIR/near.log")"
 host_end "$supervisor"
 done_testing

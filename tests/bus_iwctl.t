@@ -238,4 +238,19 @@ is "$(host_ctl 1 -j status | json "'%d %d' % (d['tx_bytes'], d['rx_bytes'])")" "
 idle() { [ "$(host_ctl 1 -j stags | json "[r for r in d if r['stream'] != '0']")" = "[]" ] && [ "$(host_ctl 1 -j streams)" = "[]" ]; }
 until_true 10 idle
 ok $? "after the end there are no streams and no STags of streams" || diag "$(host_ctl 1 streams; host_ctl 1 stags)"
+
+# ---- two programs of one host: rings ----
+host_bg_iw 1 near.log python3 "$RIG_TESTS/lib/talk.py" server 10.77.0.1 7003
+host_port 1 7003
+host_told 1 near python3 "$RIG_TESTS/lib/talk.py" client 10.77.0.1 7003
+near=$!
+by_rings() { tell near 20 && [ "$(host_ctl 1 -j streams | json "sorted((r['transport'], r['path']) for r in d if r['peer'].startswith('10.77.0.1:'))")" = \
+	"[('local', 'rings'), ('local', 'rings')]" ]; }
+until_true 20 by_rings
+ok $? "of a pair of this host both ends are shown, and that its octets go by rings" || diag "$(host_ctl 1 streams)"
+id=$(host_ctl 1 -j streams | json "[r['id'] for r in d if r['transport'] == 'local'][0]")
+is "$(host_ctl 1 -j stags | json "[(r['to'], r['length'], r['access']) for r in d if r['stream'] == '$id']")" \
+	"[('0x0', 65536, 'local-read,local-write'), ('0x0', 65536, 'local-read,local-write')]" "these are memory of the RNIC, that no peer has rights to"
+tell_end near "$near"
+is "$(host_ctl 1 -j stags | json "[r for r in d if r['stream'] == '$id']")" "[]" "until they end"
 done_testing

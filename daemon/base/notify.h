@@ -3,6 +3,8 @@
 #ifndef IWARPD_NOTIFY_H
 #define IWARPD_NOTIFY_H
 
+#include <stdbool.h>
+
 /* As sd_notify(0, ...), but what does not go at once is dropped: the next one is as good. */
 void notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -12,6 +14,7 @@ void notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  */
 #define NOTIFY_FDS	8u
 #define NOTIFY_NAME	96u
+bool notify_keeps(void);		/* it is there, and perhaps keeps something */
 int notify_keep(const char *name, const int *fds, unsigned int n);
 void notify_forget(const char *name);
 

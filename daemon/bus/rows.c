@@ -211,7 +211,7 @@ static void put_stream(struct bus_out *o, const struct stream_info *i, const str
 	put_id(o, i->id);
 	put(o, "transport", "s", transport_name(i));
 	put(o, "state", "s", state_name(i->state));
-	put(o, "path", "s", i->mapped ? "mapped" : "carrier");
+	put(o, "path", "s", i->path);
 	put(o, "side", "s", i->client ? "client" : "server");
 	put(o, "pid", "u", (uint32_t)i->pid);
 	put(o, "uid", "u", i->uid);

@@ -83,7 +83,6 @@ struct endpoint_attr {
 	void *ctx;
 	struct area *area;	/* where its state lies, zeroed, at area_off, a multiple of 4096. It holds a reference. NULL: memory of its own */
 	size_t area_off;
-	uint64_t id;		/* of the stream, for display; 0 none */
 	/*
 	 * RNIC_PREPAID: needs.bill was taken already. RNIC_GOES_ON, with ENDPOINT_REST: its connection is up, the state in area is what another process
 	 * left there, and it rests

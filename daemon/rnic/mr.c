@@ -292,7 +292,7 @@ void rnic_mr_foreach(void (*fn)(void *arg, const struct rnic_mr_info *info), voi
 		for (struct rnic_mr *mr = rnic.bucket[i]; mr; mr = mr->hnext) {
 			struct rnic_mr_info info = {
 				.stag = mr->stag, .to = mr->to, .len = mr->len, .access = mr->access & ~RNIC_PREPAID, .uid = mr->pd->user->uid,
-				.stream_id = mr->scope ? mr->scope->stream_id : 0,
+				.stream_id = mr->pd->stream_id, .scoped = mr->scope,
 			};
 
 			fn(arg, &info);

@@ -6,7 +6,7 @@
 
 static struct rnic_pd *pds;	/* common ones */
 
-struct rnic_pd *rnic_pd_new(uint32_t uid)
+struct rnic_pd *rnic_pd_new(uint32_t uid, uint64_t stream_id)
 {
 	struct rnic_pd *pd = calloc(1, sizeof(*pd));
 
@@ -14,6 +14,7 @@ struct rnic_pd *rnic_pd_new(uint32_t uid)
 		return NULL;
 	pd->user = prm_user_get(uid);
 	pd->refs = 1;
+	pd->stream_id = stream_id;
 	if (pd->user)
 		return pd;
 	free(pd);
@@ -30,7 +31,7 @@ struct rnic_pd *rnic_pd_get(uint32_t uid)
 			return pd;
 		}
 	}
-	pd = rnic_pd_new(uid);
+	pd = rnic_pd_new(uid, 0);
 	if (!pd)
 		return NULL;
 	pd->next = pds;

@@ -249,8 +249,3 @@ struct iw_qp *rnic_qp_state(struct rnic_qp *qp)
 {
 	return qp->state;
 }
-
-void rnic_qp_set_stream_id(struct rnic_qp *qp, uint64_t id)
-{
-	qp->stream_id = id;
-}

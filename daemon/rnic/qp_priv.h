@@ -9,7 +9,6 @@
 struct rnic_qp {
 	struct rnic_qp_attr attr;
 	struct rnic_mr *mrs;		/* scoped to it */
-	uint64_t stream_id;
 	struct rnic_cq_use use[2];	/* of send_cq, of recv_cq */
 	struct iw_qp *state;		/* attr.state, or of its own */
 };

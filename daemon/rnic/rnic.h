@@ -40,7 +40,8 @@ struct rnic_cq;
  * What is in different domains cannot reach each other by any STag (SEC-R01, DDP-8.3). uid: as the kernel vouches for it (SO_PEERCRED),
  * or PRM_DAEMON. Both give a reference; NULL: no memory.
  */
-struct rnic_pd *rnic_pd_new(uint32_t uid);	/* one of its own: what streams have, so that no two of them need trust each other (SEC-P03) */
+/* One of its own: what streams have, so that no two of them need trust each other (SEC-P03). stream_id: for display. */
+struct rnic_pd *rnic_pd_new(uint32_t uid, uint64_t stream_id);
 struct rnic_pd *rnic_pd_get(uint32_t uid);	/* the user's common one */
 /* Gives a reference back; NULL: nothing. The domain goes with the last one; registrations, queues and queue pairs hold one each. */
 void rnic_pd_put(struct rnic_pd *pd);
@@ -178,10 +179,16 @@ void rnic_qp_terminate(struct rnic_qp *qp, uint8_t layer, uint8_t etype, uint8_t
 
 /* ---- for `iwctl stags` and `status` ---- */
 
-struct rnic_mr_info { uint32_t stag; uint64_t to, len; unsigned int access; uint32_t uid; uint64_t stream_id; };
-/* Each registration that is valid, in no order; fn makes and ends none. stream_id: of its queue pair, 0 without scope. */
+struct rnic_mr_info {
+	uint32_t stag;
+	uint64_t to, len;
+	unsigned int access;
+	uint32_t uid;
+	uint64_t stream_id;	/* of its domain; 0: of none */
+	bool scoped;		/* one queue pair alone may use it from remote */
+};
+/* Each registration that is valid, in no order; fn makes and ends none. */
 void rnic_mr_foreach(void (*fn)(void *arg, const struct rnic_mr_info *info), void *arg);
-void rnic_qp_set_stream_id(struct rnic_qp *qp, uint64_t id);
 unsigned int rnic_mr_count(void);
 
 #endif

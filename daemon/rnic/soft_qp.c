@@ -102,7 +102,5 @@ int soft_qp_make(struct soft *c, const struct endpoint_attr *a, const struct sof
 	ret = rnic_qp_create(&attr, &c->qp);
 	if (ret)
 		rnic_cq_destroy(c->cq);
-	else
-		rnic_qp_set_stream_id(c->qp, a->id);
 	return ret;
 }

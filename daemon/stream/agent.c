@@ -252,7 +252,7 @@ void agent_info(const struct stream *st, struct stream_info *i)
 	if (!map_taken(st))
 		return;
 	iw_map_at((struct iw_map *)m->area->mem, &st->remote->f->p, &at);
-	i->mapped = true;
+	i->path = "mapped";
 	i->tx_bytes += at.f->rs.tx_pos - m->tx_pos;
 	i->rx_bytes += at.f->rs.rx_pos - m->rx_pos;
 	if (i->tx_bytes + i->rx_bytes != m->seen)

@@ -82,7 +82,7 @@ void streams_leave(void)
 {
 	for (struct stream *st = table_next(NULL), *next; st; st = next) {
 		next = table_next(st);
-		if (map_taken(st) || !stream_map_cancel(st))
+		if (st->keep_slot || map_taken(st) || !stream_map_cancel(st))
 			continue;	/* T is the library's, and the daemon's after us */
 		if (st->state == STREAM_GRANTED ? stream_abandon(st) : !stream_back_cancel(st))
 			continue;	/* T is the application's */

@@ -22,6 +22,7 @@
 #include "daemon/rnic/area.h"
 #include "daemon/rnic/rnic.h"
 #include "agent.h"
+#include "keep_pair.h"
 #include "life.h"
 #include "remote.h"
 #include "remote_mem.h"
@@ -195,46 +196,70 @@ static int again(struct found *x)
 	return ret;
 }
 
-static void done(struct found *x)
+static void mapped(const char *name, const int *fds, unsigned int n)
 {
-	int *fd[] = { &x->tcp, &x->d, &x->segment, &x->area, &x->map, &x->owner }, ret = again(x);
+	struct found x = { .tcp = -1, .d = -1, .segment = -1, .area = -1, .map = -1, .owner = -1 };
+	int *fd[] = { &x.tcp, &x.d, &x.segment, &x.area, &x.map, &x.owner }, *at, ret;
 
+	strcpy(x.name, name);
+	for (unsigned int i = 0; i < n; i++) {
+		at = place_of(&x, fds[i]);
+		if (at && *at < 0)
+			*at = fds[i];
+		else
+			close(fds[i]);
+	}
+	ret = again(&x);
 	if (ret == -ESTALE) {
-		notify_forget(x->name);
+		notify_forget(x.name);
 	} else if (ret) {
-		log_warn("%s, which a daemon before this one had mapped, is not taken on: %s", x->name, strerror(-ret));
-		notify_forget(x->name);
+		log_warn("%s, which a daemon before this one had mapped, is not taken on: %s", x.name, strerror(-ret));
+		notify_forget(x.name);
 	}
 	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
 		if (*fd[i] >= 0)
 			close(*fd[i]);
 }
 
-/* Those of one name come one after the other. */
+static void one(const char *name, const int *fds, unsigned int n)
+{
+	if (!strncmp(name, KEEP_PAIR, sizeof(KEEP_PAIR) - 1))
+		keep_pair_revive(name, fds, n);
+	else
+		mapped(name, fds, n);
+}
+
+/* Those of one name come one after the other; the table of pairs anywhere. */
 void streams_revive(void)
 {
+	int n, fds[NOTIFY_FDS];
+	unsigned int nfds = 0;
 	char **names = NULL;
-	int n = sd_listen_fds_with_names(0, &names);
-	struct found x = { "", -1, -1, -1, -1, -1, -1 };
 
-	for (int i = 0; i < n; i++) {
-		int fd = SD_LISTEN_FDS_START + i, *at;
-
-		if (!strncmp(names[i], PREFIX, sizeof(PREFIX) - 1) && strlen(names[i]) < sizeof(x.name)) {
-			if (strcmp(x.name, names[i]) && x.name[0])
-				done(&x);
-			if (strcmp(x.name, names[i]))
-				x = (struct found){ "", -1, -1, -1, -1, -1, -1 };
-			strcpy(x.name, names[i]);
-			at = place_of(&x, fd);
-			if (at && *at < 0)
-				*at = fd;
-			else
-				close(fd);
+	n = sd_listen_fds_with_names(0, &names);
+	for (int i = 0; i < n; i++)
+		if (!strcmp(names[i], KEEP_PAIRS)) {
+			if (keep_pairs_table(SD_LISTEN_FDS_START + i))
+				notify_forget(KEEP_PAIRS);
+			close(SD_LISTEN_FDS_START + i);
 		}
-		free(names[i]);
+	for (int i = 0; i < n; i++) {
+		int fd = SD_LISTEN_FDS_START + i;
+
+		if (strncmp(names[i], PREFIX, sizeof(PREFIX) - 1) || !strcmp(names[i], KEEP_PAIRS))
+			continue;
+		if (nfds == NOTIFY_FDS || strlen(names[i]) >= NOTIFY_NAME)
+			close(fd);
+		else
+			fds[nfds++] = fd;
+		if (i + 1 == n || strcmp(names[i], names[i + 1])) {
+			if (nfds)
+				one(names[i], fds, nfds);
+			nfds = 0;
+		}
 	}
-	if (x.name[0])
-		done(&x);
+	keep_pairs_done();
+	for (int i = 0; i < n; i++)
+		free(names[i]);
 	free(names);
 }

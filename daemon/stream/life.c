@@ -19,6 +19,7 @@
 #include "carrier_pump.h"
 #include "back.h"
 #include "join.h"
+#include "keep_pair.h"
 #include "local.h"
 #include "map.h"
 #include "relay.h"
@@ -44,28 +45,43 @@ int stream_count_user(uint32_t uid, int delta)
 }
 
 /* The quota is looked at before anything is agreed with the other host: afterwards "no" would be a reset. */
-static int stream_reserve(struct stream *st)
+static int reserve(struct stream *st, const struct prm_bill *need)
 {
-	struct prm_bill need;
 	int ret;
 
-	st->pd = rnic_pd_new(st->end[0].uid);	/* SEC-P03 */
+	st->pd = rnic_pd_new(st->end[0].uid, st->id);	/* SEC-P03 */
 	if (!st->pd)
 		return -ENOMEM;
 	st->work.turn = st->end_work.turn = &rnic_pd_user(st->pd)->turn;
-	remote_needs(&need);
-	need.n[PRM_MEMORY] += relay_memory();
-	ret = prm_take(rnic_pd_user(st->pd), &need);
+	ret = prm_take(rnic_pd_user(st->pd), need);
 	if (!ret)
-		st->reserved = need;
+		st->reserved = *need;
 	return ret;
 }
 
-static void unreserve(struct stream *st)
+static int stream_reserve(struct stream *st)
 {
-	if (st->pd)
-		prm_give(rnic_pd_user(st->pd), &st->reserved);
-	st->reserved = (struct prm_bill){ 0 };
+	struct prm_bill need;
+
+	remote_needs(&need);
+	need.n[PRM_MEMORY] += relay_memory();
+	return reserve(st, &need);
+}
+
+/* All but what is left for. */
+static void unreserve(struct stream *st, const struct prm_bill *left)
+{
+	if (!st->pd)
+		return;
+	for (enum prm_kind k = 0; k < PRM_KINDS; k++)
+		st->reserved.n[k] -= left->n[k];
+	prm_give(rnic_pd_user(st->pd), &st->reserved);
+	st->reserved = *left;
+}
+
+void stream_unreserve(struct stream *st)
+{
+	unreserve(st, &(struct prm_bill){ 0 });
 }
 
 void stream_relay_over(struct stream *st)
@@ -81,10 +97,13 @@ void stream_relay_over(struct stream *st)
 
 void stream_no_upgrade(struct stream *st)
 {
+	struct prm_bill left;
+
 	upgrade_over(st);
 	remote_unprepare(st);
 	relay_free(st);
-	unreserve(st);
+	local_needs(st, &left);
+	unreserve(st, &left);
 }
 
 /* ---- the end ---- */
@@ -143,7 +162,7 @@ static void quotas_back(struct stream *st)
 		lingers.n[PRM_CQES] = st->reserved.n[PRM_CQES];
 		st->reserved.n[PRM_READS] = st->reserved.n[PRM_CQES] = 0;
 		st->end[0].counted = false;
-		unreserve(st);
+		stream_unreserve(st);
 		rnic_pd_bill(st->pd, &lingers);
 		rnic_pd_put(st->pd);
 	}
@@ -303,12 +322,12 @@ int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o
 	ret = stream_count_user(o->uid, 1);
 	if (ret)
 		goto err;
+	st->id = table_id();
 	fill_end(&st->end[0], t, o);
 	st->end[0].counted = true;
 	ret = carrier_room(st) ? stream_reserve(st) : -ENOMEM;
 	if (ret)
 		goto err;
-	st->id = table_id();
 	st->client = client;
 	st->since_ms = st->active_ms = engine_now_ms();
 	ret = carrier_make(st->id, s);
@@ -343,17 +362,26 @@ err:
 	return ret == -ENFILE ? -EMFILE : ret;
 }
 
-struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size)
+static struct stream *revived(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o)
 {
-	struct prm_bill relay = { .n[PRM_MEMORY] = relay_memory() };
 	struct stream *st = stream_find(id) ? NULL : calloc(1, sizeof(*st));
-	void *p;
 
 	if (!st)
 		return NULL;
 	st->d = st->segment = st->watch = st->end[0].tcp = st->end[1].tcp = -1;
 	st->id = id;
 	fill_end(&st->end[0], t, o);
+	return st;
+}
+
+struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size)
+{
+	struct prm_bill relay = { .n[PRM_MEMORY] = relay_memory() };
+	struct stream *st = revived(id, t, o);
+	void *p;
+
+	if (!st)
+		return NULL;
 	st->end[0].counted = !stream_count_user(o->uid, 1);
 	if (!st->end[0].counted || !carrier_room(st) || stream_reserve(st) || prm_mem_adopt(rnic_pd_user(st->pd), size, segment, &p)) {
 		stream_free(st);
@@ -361,6 +389,34 @@ struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct
 	}
 	prm_give(rnic_pd_user(st->pd), &relay);
 	st->reserved.n[PRM_MEMORY] -= relay.n[PRM_MEMORY];
+	st->segment = segment;
+	st->size = size;
+	st->page = p;
+	return st;
+}
+
+struct stream *stream_revive_pair(uint64_t id, const struct iw_tuple t[2], const struct stream_owner o[2], const bool counted[2], int segment, size_t size)
+{
+	struct stream *st = revived(id, &t[0], &o[0]);
+	struct prm_bill need;
+	int ret = 0;
+	void *p;
+
+	if (!st)
+		return NULL;
+	fill_end(&st->end[1], &t[1], &o[1]);
+	st->state = STREAM_LOCAL;
+	for (unsigned int e = 0; e < 2 && !ret; e++) {
+		ret = counted[e] ? stream_count_user(o[e].uid, 1) : 0;
+		st->end[e].counted = counted[e] && !ret;
+	}
+	local_needs(st, &need);
+	if (!ret && !(ret = reserve(st, &need)))
+		ret = prm_mem_adopt(rnic_pd_user(st->pd), size, segment, &p);
+	if (ret) {
+		stream_free(st);
+		return NULL;
+	}
 	st->segment = segment;
 	st->size = size;
 	st->page = p;
@@ -421,11 +477,11 @@ bool stream_withdraw_end(struct stream *st)
 void stream_join_end(struct stream *st, int tcp)
 {
 	atomic_store(&st->page->end[1].hand, IW_HAND_TAKEN);	/* this is by what the other library knows that it is LOCAL */
-	local_start(st);
+	st->state = STREAM_LOCAL;
 	table_add_end(st, 1);
 	st->end[1].tcp = tcp;
-	st->state = STREAM_LOCAL;
 	tcp_restore(st->end[0].tcp, &st->kept);
+	local_start(st);
 	close_fd(&st->d);
 }
 
@@ -478,6 +534,7 @@ int stream_rest(int carrier, uint32_t uid, struct stream_grant *g)
 	table_del_end(st, e);
 	st->end[e].cookie = cookie;
 	table_add_end(st, e);
+	keep_pair_end(st, e);
 	return 0;
 }
 

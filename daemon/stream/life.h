@@ -9,7 +9,8 @@
 #include "stream.h"
 
 void stream_relay_over(struct stream *st);	/* the relay's memory goes */
-void stream_no_upgrade(struct stream *st);	/* it is neither relay nor ring stream any more: nor what was set aside for them */
+void stream_no_upgrade(struct stream *st);	/* it is neither relay nor ring stream any more: what was set aside for them goes */
+void stream_unreserve(struct stream *st);	/* nor anything else */
 /* The other end of the carrier is offered to this application. 0 or -errno, and nothing has happened. */
 int stream_offer_end(struct stream *st, const struct iw_tuple *t, const struct stream_owner *o, struct stream_grant *g);
 bool stream_withdraw_end(struct stream *st);	/* see stream_withdraw() */
@@ -21,6 +22,8 @@ void stream_log_line(const struct stream *st, int level, const char *file, int l
 #define stream_log(st, level, ...) stream_log_line(st, level, __FILE__, __LINE__, __VA_ARGS__)
 /* One of a daemon before us, without connection and carrier, not in the table yet. Takes over the segment. NULL: it cannot be. */
 struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size);
+/* The same of a pair, both ends: LOCAL. counted: in the quota of its user. */
+struct stream *stream_revive_pair(uint64_t id, const struct iw_tuple t[2], const struct stream_owner o[2], const bool counted[2], int segment, size_t size);
 void stream_kill(struct stream *st);		/* to DEAD; freed when nothing is in flight */
 bool stream_busy(const struct stream *st);
 void stream_ended_op(struct stream *st);	/* an op of a dead or dropped part completed: see whether that was the last */

@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 #include "daemon/base/fdinfo.h"
+#include "daemon/base/log.h"
+#include "daemon/rnic/rnic.h"
 #include "carrier.h"
+#include "keep_pair.h"
 #include "life.h"
 #include "stream_priv.h"
 #include "table.h"
@@ -29,6 +32,45 @@ static struct timer sweep_timer;
 static uint64_t sweep_id;	/* where the next round starts */
 static unsigned int nlocal, nhalf;
 static void sweep(struct timer *t);
+
+/* ---- rings ---- */
+
+void local_needs(const struct stream *st, struct prm_bill *b)
+{
+	*b = (struct prm_bill){ 0 };
+	if (st->state != STREAM_LOCAL)
+		return;
+	b->n[PRM_MEMORY] = 2 * (uint64_t)IW_PAGE_RING;
+	b->n[PRM_STAGS] = 2;
+}
+
+/* Memory like any other of the RNIC, that nobody from remote may use: no queue pair is in the domain of this stream. */
+static void register_rings(struct stream *st)
+{
+	uint8_t *ring = (uint8_t *)st->page + IW_PAGE_RINGS;
+	int ret = 0;
+
+	for (unsigned int e = 0; e < 2 && !ret; e++)
+		ret = rnic_mr_reg(st->pd, NULL, ring + e * IW_PAGE_RING, IW_PAGE_RING, 0, RNIC_PREPAID | IW_ACCESS_LOCAL_READ | IW_ACCESS_LOCAL_WRITE, &st->ring[e]);
+	if (ret)
+		stream_log(st, LOG_WARNING, "its rings are not among the STags: %s", strerror(-ret));
+}
+
+static void rings_over(struct stream *st)
+{
+	for (unsigned int e = 0; e < 2; e++)
+		rnic_mr_dereg(st->ring[e]);
+	st->ring[0] = st->ring[1] = NULL;
+}
+
+const char *local_path(const struct stream *st, unsigned int end)
+{
+	if (st->rest[0] || st->rest[1])
+		return "relayed";
+	return atomic_load(&st->page->end[end].ringed) ? "rings" : "carrier";
+}
+
+/* ---- the ends ---- */
 
 int local_prepare(struct stream *st, int a)
 {
@@ -46,6 +88,7 @@ int local_prepare(struct stream *st, int a)
 
 void local_forget(struct stream *st)
 {
+	rings_over(st);
 	if (st->watch >= 0)
 		close(st->watch);
 	st->watch = -1;
@@ -83,8 +126,12 @@ static void local_check(struct stream *st)
 		return;
 	/* what it has from here on it has for the other end's user, who may hold that for as long as he likes */
 	for (unsigned int i = 0; i < 2; i++)
-		if (!is_open[i])
+		if (!is_open[i] && st->end[i].counted) {
 			stream_uncount(st, i);
+			keep_pair_end(st, i);
+		}
+	rings_over(st);
+	stream_unreserve(st);
 	if (is_open[0] || is_open[1]) {
 		nhalf += !st->local_half;
 		st->local_half = true;
@@ -97,6 +144,7 @@ static void local_check(struct stream *st)
 	st->local_half = false;
 	/* the two witnesses know nothing of what the applications said: no FIN, no TIME-WAIT */
 	st->tcp_reset = true;
+	keep_pair_not(st);
 	stream_kill(st);
 }
 
@@ -133,8 +181,10 @@ static void sweep(struct timer *t)
 		st = table_next(NULL);
 	for (; st && n < SWEEP_MAX; st = next, n++) {
 		next = table_next(st);
-		if (st->state == STREAM_LOCAL)
-			local_check(st);
+		if (st->state != STREAM_LOCAL)
+			continue;
+		keep_pair(st);
+		local_check(st);
 	}
 	sweep_id = st ? stream_id(st) : 0;
 	if (nlocal)
@@ -145,6 +195,8 @@ int local_start(struct stream *st)
 {
 	if (st->watch < 0)
 		return -EINVAL;
+	register_rings(st);
+	keep_pair(st);
 	watch_arm(st);
 	nlocal++;
 	if (!sweep_timer.due)

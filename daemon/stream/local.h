@@ -3,10 +3,13 @@
 #ifndef IWARPD_STREAM_LOCAL_H
 #define IWARPD_STREAM_LOCAL_H
 
+struct prm_bill;
 struct stream;
 
 int local_prepare(struct stream *st, int a);	/* registers both ends while we have them */
 void local_forget(struct stream *st);
 int local_start(struct stream *st);		/* the other end is about to be handed out */
+void local_needs(const struct stream *st, struct prm_bill *b);	/* what its rings take from its user's quotas: nothing, if it is not LOCAL */
+const char *local_path(const struct stream *st, unsigned int end);	/* what its octets go by, as its library says */
 
 #endif

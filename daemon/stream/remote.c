@@ -218,7 +218,7 @@ static const struct endpoint_ulp remote_ulp = {
 /* Whatever can fail for want of something, before the other end is kept waiting. T is still the relay's. */
 int remote_prepare(struct stream *st)
 {
-	struct endpoint_attr a = { .pd = st->pd, .ulp = &remote_ulp, .ctx = st, .id = st->id, .flags = RNIC_PREPAID };
+	struct endpoint_attr a = { .pd = st->pd, .ulp = &remote_ulp, .ctx = st, .flags = RNIC_PREPAID };
 	struct stream_remote *r;
 	int ret;
 
@@ -265,7 +265,7 @@ void remote_unprepare(struct stream *st)
 int remote_revive(struct stream *st, struct area *a)
 {
 	struct endpoint_attr attr = {
-		.pd = st->pd, .ulp = &remote_ulp, .ctx = st, .id = st->id, .flags = RNIC_PREPAID | RNIC_GOES_ON, .area = a,
+		.pd = st->pd, .ulp = &remote_ulp, .ctx = st, .flags = RNIC_PREPAID | RNIC_GOES_ON, .area = a,
 	};
 	struct stream_remote *r = calloc(1, sizeof(*r));
 	int ret;

@@ -71,6 +71,8 @@ struct stream {
 	int watched[2];			/* the numbers that the ends had then */
 	struct op watch_op;
 	bool local_half;		/* one end of the pair is left */
+	uint32_t keep_slot;		/* 0: it is not kept for the next daemon, see keep_pair.h */
+	struct rnic_mr *ring[2];	/* of the pair: what ends 0 and 1 send by */
 	bool rest[2];			/* what an end sends and receives is relayed: see rest.h */
 
 	struct rnic_pd *pd;		/* with `reserved` set aside for what may become of the stream */

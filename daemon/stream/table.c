@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "agent.h"
+#include "local.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "upgrade.h"
@@ -148,7 +149,7 @@ static void fill_info(const struct stream *st, unsigned int e, struct stream_inf
 	*i = (struct stream_info){
 		.id = st->id, .state = st->state, .tuple = end->tuple, .client = st->client != e, .pid = end->pid,
 		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = st->tx_bytes, .rx_bytes = st->rx_bytes,
-		.since_ms = st->since_ms, .active_ms = st->active_ms,
+		.since_ms = st->since_ms, .active_ms = st->active_ms, .path = st->state == STREAM_LOCAL ? local_path(st, e) : "carrier",
 	};
 	memcpy(i->program, end->program, sizeof(i->program));
 	remote_stat(st, &i->stat);

@@ -45,6 +45,7 @@ bool iw_rings_begin(struct iw_stream *s, int fd)
 	s->ring.told = s->ring.rx.pos;
 	s->map_full = false;
 	s->known = OUT;
+	atomic_store(&iw_stream_end(s)->ringed, 1);
 	return true;
 }
 
@@ -113,6 +114,7 @@ bool iw_rings_unread(struct iw_stream *s)
 
 void iw_rings_unmap(struct iw_stream *s)
 {
+	atomic_store(&iw_stream_end(s)->ringed, 0);
 	IW_SYS(munmap, s->ring.segment, SEGMENT);
 	s->ring.segment = NULL;
 }

@@ -99,7 +99,7 @@ static void kinds(void **state)
 /* A domain of a user that is asked for by number is one and the same, for as long as somebody has it. */
 static void one_domain_of_a_user(void **state)
 {
-	struct rnic_pd *again = rnic_pd_get(1000), *other = rnic_pd_get(1001), *own = rnic_pd_new(1000);
+	struct rnic_pd *again = rnic_pd_get(1000), *other = rnic_pd_get(1001), *own = rnic_pd_new(1000, 0);
 	struct prm_bill b = { .n = { 0, 4096, 2 } };
 	struct rnic_mr *mr;
 	void *mem;

@@ -408,7 +408,7 @@ static void users_do_not_meet(void **state)
 /* Two processes of one user, or two streams of one process: a domain each, one quota (SEC-P03, SEC-U10). */
 static void domains_of_one_user(void **state)
 {
-	struct rnic_pd *a = rnic_pd_new(1000), *b = rnic_pd_new(1000);
+	struct rnic_pd *a = rnic_pd_new(1000, 0), *b = rnic_pd_new(1000, 0);
 	struct rnic_cq *cq = new_cq(a, 512), *cq2 = new_cq(b, 512);
 	struct rnic_mr *mr, *mr2;
 	struct vqp v, w;

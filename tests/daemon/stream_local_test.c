@@ -538,6 +538,56 @@ static void options_of_the_witnesses(void **state)
 	}
 }
 
+/* ---- rings ---- */
+
+static void add_path(void *arg, const struct stream_info *i)
+{
+	const char **path = arg;
+
+	path[i->client ? 0 : 1] = i->path;
+}
+
+static const char *path_of(unsigned int end)
+{
+	const char *path[2] = { "", "" };
+
+	stream_foreach(add_path, path);
+	return path[end];
+}
+
+static void is_ring(void *arg, const struct rnic_mr_info *i)
+{
+	++*(unsigned int *)arg;
+	assert_int_equal(i->len, IW_PAGE_RING);
+	assert_int_equal(i->access, IW_ACCESS_LOCAL_READ | IW_ACCESS_LOCAL_WRITE);
+	assert_int_equal(i->stream_id, app[0].g.stream_id);
+	assert_int_equal(i->uid, app[0].st->end[0].uid);
+}
+
+static bool unregistered(void *arg)
+{
+	return !rnic_mr_count();
+}
+
+static void rings_are_registered(void **state)
+{
+	struct prm_user *u;
+	unsigned int n = 0;
+
+	local_pair();
+	u = rnic_pd_user(app[0].st->pd);
+	rnic_mr_foreach(is_ring, &n);
+	assert_int_equal(n, 2);
+	assert_int_equal(u->used[PRM_STAGS], 2);
+	assert_int_equal(u->used[PRM_MEMORY], 2 * IW_PAGE_RING);
+	close_app(0);
+	run_until(unregistered, NULL);	/* whoever has the other end may keep it for as long as he likes */
+	assert_int_equal(ngone, 0);
+	assert_int_equal(u->used[PRM_STAGS] + u->used[PRM_MEMORY], 0);
+	close_app(1);
+	run_until(gone, NULL);
+}
+
 /* ---- an end that goes to a stranger, with octets unread in its ring ---- */
 
 /* As its consumer would have left it: octets that end 1 has put. */
@@ -573,9 +623,14 @@ static void local_rest(void **state)
 	char b[64] = { 0 };
 
 	local_pair();
+	assert_string_equal(path_of(0), "carrier");
 	left_in_ring(IW_PAGE_RING - 3, "left over");
+	atomic_store(&app[0].page->end[1].ringed, 1);
+	assert_string_equal(path_of(0), "carrier");
+	assert_string_equal(path_of(1), "rings");
 	say(app[1].fd, " and behind");
 	assert_int_equal(rest(), 0);
+	assert_string_equal(path_of(0), "relayed");
 	assert_int_equal(recv(app[0].fd, b, sizeof(b), MSG_DONTWAIT), 20);	/* at once, whoever asks */
 	assert_string_equal(b, "left over and behind");
 	assert_true(atomic_load(&app[0].page->relayed));
@@ -637,7 +692,7 @@ int main(void)
 		T(ends_are_not_joined), T(another_connection_is_not_joined), T(quota_of_the_second), T(cancelled), T(offered_and_not_taken), T(offered_and_taken), T(offered_by_one_that_closes), T(the_stream_ends_meanwhile),
 		T(at_any_moment), T(local_client_closes), T(local_server_closes), T(local_half_closes_keep_it), T(local_both_killed),
 		T(local_both_half_closed_and_killed), T(local_other_process_dies), T(local_open_by_cookie), T(local_client_gone_at_once),
-		T(local_counts_for_who_keeps_it), T(local_counts_for_the_server), T(options_of_the_witnesses), T(local_rest), T(local_rest_unread), T(local_rest_nonsense),
+		T(local_counts_for_who_keeps_it), T(local_counts_for_the_server), T(options_of_the_witnesses), T(rings_are_registered), T(local_rest), T(local_rest_unread), T(local_rest_nonsense),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -262,15 +262,15 @@ static void again_and_again(void **state)
 static void shown(void **state)
 {
 	remote_pair();
-	assert_false(info_of(0).mapped);
+	assert_string_equal(info_of(0).path, "carrier");
 	map(0);
 	both_ways();
-	assert_true(info_of(0).mapped);
+	assert_string_equal(info_of(0).path, "mapped");
 	assert_int_equal(info_of(0).tx_bytes, 6);
 	assert_int_equal(info_of(0).rx_bytes, 8);
 	assert_int_equal(info_of(0).stat.tx_send, 2);
 	unmap(0);
-	assert_false(info_of(0).mapped);
+	assert_string_equal(info_of(0).path, "carrier");
 	assert_int_equal(info_of(0).tx_bytes, 6);
 	assert_int_equal(info_of(0).rx_bytes, 8);
 	assert_int_equal(atomic_load(&app[0].page->end[0].tx_taken), 6);

@@ -17,7 +17,7 @@ static void look_at(void *arg, const struct rnic_mr_info *i)
 	struct seen *s = arg;
 	unsigned int remote = i->access & (IW_ACCESS_REMOTE_READ | IW_ACCESS_REMOTE_WRITE | IW_ACCESS_REMOTE_ATOMIC);
 
-	s->unscoped += !i->stream_id;
+	s->unscoped += !i->scoped || !i->stream_id;
 	s->rings += remote == IW_ACCESS_REMOTE_WRITE && i->len == conf.ring_size;
 	s->both += (remote & (remote - 1)) || remote & IW_ACCESS_REMOTE_ATOMIC || (remote == IW_ACCESS_REMOTE_WRITE && i->len != conf.ring_size);
 	if (remote == IW_ACCESS_REMOTE_READ) {

@@ -579,7 +579,7 @@ static void held_by_what_is_in_it(void **state)
 	uint64_t before = u->used[PRM_STAGS];
 
 	for (unsigned int last = 0; last < 2; last++) {
-		struct rnic_pd *dom = rnic_pd_new(1000);
+		struct rnic_pd *dom = rnic_pd_new(1000, 0);
 		struct rnic_cq *cq = new_cq(dom, 4), *far = new_cq(pd, 4);
 		struct rnic_mr *m;
 		struct vqp v;

@@ -4,7 +4,7 @@ Many connections of one program, for tests of what becomes of them:
 
     crowd.py server ADDRESS PORT		sends all octets back, in one process
     crowd.py client ADDRESS PORT N [ENDS]	N connections; the lines of its input: "ask M", M questions and answers on each; "pour", from here on a thread
-                                        asks without end, until "calm"; "fork I", a child asks on the first I and ends, then this process does; each is answered
+                                        asks without end, until "calm"; "options", TCP answers; "fork I", a child asks on the first I and ends, then this process does; each is answered
                                         by "did" and the line. At the end both directions of each end, and "ok". With ENDS "close", only ours do, by close()
 """
 import os
@@ -99,6 +99,12 @@ def client(host, port, n, ends="both"):
                 stop.set()
                 t.join()
                 assert not bad, bad
+            elif what == "options":
+                for c in conns:
+                    assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[0] == 1    # ESTABLISHED
+                    assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) > 500
+                    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77)
+                    assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 77
             elif what == "fork":
                 in_child(conns[:int(arg)])
         except Exception as e:

@@ -2,6 +2,7 @@
 """
 supervisor.py READY PROGRAM ARGUMENT...: a service manager with a store of descriptors, as systemd has one: starts the program again whenever it has ended,
 with what it was given to keep. A line into READY at each READY=1: the pid, how many descriptors are kept, and ms since its start.
+While there is a file READY.lossy the last descriptor of each pair is lost when the program starts.
 While there is a file READY.deaf nothing is given up, as if the daemon had died before it could say so. Ends by SIGTERM, and the program with it.
 """
 import array
@@ -20,8 +21,19 @@ notify.bind(address)
 notify.setblocking(False)
 
 
+def lose():
+    global store
+    names = [n for n, _ in store]
+    lost = [s for i, s in enumerate(store) if s[0].startswith("iwsock-pair-") and s[0] not in names[i + 1:]]
+    for s in lost:
+        os.close(s[1])
+        store.remove(s)
+
+
 def start():
     global since
+    if os.path.exists(sys.argv[1] + ".lossy"):
+        lose()
     since = time.monotonic()
     pid = os.fork()
     if pid:
