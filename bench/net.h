@@ -89,10 +89,9 @@ static inline bool get(int fd, void *p, size_t n)
 		r = read(fd, s, n);
 		if (r == 0)
 			return false;
-		if (r < 0 && errno == EINTR)
-			r = 0;
-		if (r < 0)
+		if (r < 0 && errno != EINTR && errno != EAGAIN)	/* which is asked again at once: "spin" of pair.c */
 			die("read");
+		r = r < 0 ? 0 : r;
 	}
 	return true;
 }

@@ -2,16 +2,19 @@
 /*
  * TCP connections between two processes, measured:
  *	pair serve ADDRESS PORT
- *	pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS [WARM]
+ *	pair rr|spin|tx|rx|gap ADDRESS PORT OCTETS SECONDS [WARM]
  *	pair slices ADDRESS PORT OCTETS SECONDS CALLS
  *	pair greet ADDRESS PORT
  *	pair connect ADDRESS PORT SECONDS
- * rr prints microseconds per request and answer of OCTETS each, gap those of the longest one; tx and rx print Gbit/s of writes of OCTETS,
+ * rr prints microseconds per request and answer of OCTETS each, spin the same where neither end sleeps (non-blocking calls, again and again), gap those of the
+ * longest one; tx and rx print Gbit/s of writes of OCTETS,
  * to and from the server, counted until the receiver has said that it has everything. slices does as tx, but to 2 s after the call of
  * number CALLS, which must come within SECONDS, and prints Gbit/s of each 100 ms of its calls, from 1 s before that one on. connect, with
  * greet at the other end, prints microseconds per connection: connect, an octet there and one back, close. With WARM, connections are warmed up
  * for so many seconds first; rr, tx and rx print nanoseconds of processor time per message besides when BENCH_CPU names a cgroup's cpu.stat.
  */
+#include <fcntl.h>
+
 #include "bench/net.h"
 
 static char buf[1 << 22];
@@ -40,6 +43,12 @@ static uint64_t drain(int fd)
 	return n;
 }
 
+static void no_sleep(int fd)
+{
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		die("fcntl");
+}
+
 static void answer(int fd)
 {
 	struct ask a;
@@ -52,7 +61,9 @@ static void answer(int fd)
 			exit(1);
 		put(fd, buf, WARM_SIZE);
 	}
-	if (!strcmp(a.mode, "rr")) {
+	if (!strcmp(a.mode, "spin"))
+		no_sleep(fd);
+	if (!strcmp(a.mode, "rr") || !strcmp(a.mode, "spin")) {
 		while (get(fd, buf, a.size))
 			put(fd, buf, a.size);
 	} else if (!strcmp(a.mode, "tx")) {
@@ -135,6 +146,12 @@ static void rr(int fd, const struct ask *a)
 		t = now();
 	} while (t < start + a->seconds);
 	result((t - start) * 1e6 / (double)n, before, n);
+}
+
+static void spin(int fd, const struct ask *a)
+{
+	no_sleep(fd);
+	rr(fd, a);
 }
 
 /* Not the first ones, for which the server makes a process. */
@@ -225,11 +242,11 @@ static void warm_up(int fd, double seconds)
 static const struct {
 	const char *name, *answer;	/* the server does as for that one */
 	void (*run)(int fd, const struct ask *a);
-} modes[] = { { "rr", "rr", rr }, { "gap", "rr", gap }, { "tx", "tx", tx }, { "rx", "rx", rx }, { "slices", "tx", NULL } };
+} modes[] = { { "rr", "rr", rr }, { "spin", "spin", spin }, { "gap", "rr", gap }, { "tx", "tx", tx }, { "rx", "rx", rx }, { "slices", "tx", NULL } };
 
 static int usage(void)
 {
-	fputs("usage: pair serve|greet ADDRESS PORT; pair connect ADDRESS PORT SECONDS [OCTETS ROUNDS]; pair rr|tx|rx|gap ADDRESS PORT OCTETS SECONDS [WARM]; "
+	fputs("usage: pair serve|greet ADDRESS PORT; pair connect ADDRESS PORT SECONDS [OCTETS ROUNDS]; pair rr|spin|tx|rx|gap ADDRESS PORT OCTETS SECONDS [WARM]; "
 	      "pair slices ADDRESS PORT OCTETS SECONDS CALLS\n", stderr);
 	return 2;
 }

@@ -56,10 +56,10 @@ out=$(bench/run --rounds 2 --seconds 0.01 --only "4 KiB request" --only "64 B wr
 	--only redis --only "1 stream" --only "1 KiB, keepalive" --only pgbench --out "$tmp/b" "$build" 2>&1)
 is "$?" 0 "bench/run: ends well" || diag "$out"
 is "$(grep -c 'failed\|NOT OK\|incomplete' <<<"$out")" 0 "bench/run: all of it" || diag "$out"
-is "$(well "$tmp/b" $((24 - $(grep -c '^skipped' <<<"$out"))) 1)" "" "bench/run: JSON and picture" || diag "$out"
+is "$(well "$tmp/b" $((30 - $(grep -c '^skipped' <<<"$out"))) 1)" "" "bench/run: JSON and picture" || diag "$out"
 cp docs/performance.md "$tmp/doc.md"
 bench/report --doc "$tmp/doc.md" "$tmp/b.json"
-is "$? $(sed -n '/^<!-- bench:/,/^<!-- end of bench/p' "$tmp/doc.md" | grep -c '^| .* | .* .. .* |') $(cmp "$tmp/doc.svg" "$tmp/b.svg" 2>&1)" "0 $((24 - $(grep -c '^skipped' <<<"$out"))) " "bench/report: into the document"
+is "$? $(sed -n '/^<!-- bench:/,/^<!-- end of bench/p' "$tmp/doc.md" | grep -c '^| .* | .* .. .* |') $(cmp "$tmp/doc.svg" "$tmp/b.svg" 2>&1)" "0 $((30 - $(grep -c '^skipped' <<<"$out"))) " "bench/report: into the document"
 out=$(bench/run --busy 2 --rounds 2 --seconds 0.01 --only "4 KiB request" --out "$tmp/busy" "$build" 2>&1)
 is "$? $(well "$tmp/busy" 1 0.8)" "0 " "bench/run --busy: other goals" || diag "$out"
 out=$(bench/run --limit 0 --only "4 KiB request" --out "$tmp/none" "$build" 2>&1)
