@@ -186,11 +186,15 @@ static void mark_closed(struct iw_stream *s)
 
 void iw_stream_reset(struct iw_stream *s, int fd)
 {
+	char unread[4096];
+
 	for (int i = 0; i < 2; i++) {
 		atomic_store(&s->page->end[i].close_errno, ECONNRESET);
 		atomic_store(&s->page->end[i].close_state, IW_CLOSE_RESET);
 	}
 	IW_SYS(shutdown, fd, SHUT_RDWR);
+	while (IW_SYS(recvfrom, fd, unread, sizeof(unread), MSG_DONTWAIT, NULL, NULL) > 0)
+		;	/* octets before these are lost; none comes behind them any more */
 }
 
 static void page_clear(uint32_t idx)

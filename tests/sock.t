@@ -132,7 +132,7 @@ chance() {
 run() {
 	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 env k n
 	case $mode in plain* | local* | rings) two=0 ;; esac
-	[ "$mode" = killed-client ] && case $prog in kill_local | kill_rest) two=0 ;; esac
+	[ "$mode" = killed-client ] && case $prog in kill_local | kill_rest | kill_handed) two=0 ;; esac
 	env=(IW_TEST_NETNS_SERVER="$ns1" IW_TEST_NETNS_CLIENT="$ns1")
 	if [ $two = 1 ]; then
 		env+=(IW_TEST_NETNS_CLIENT="$ns2" IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)")
@@ -162,7 +162,7 @@ run() {
 		RAN="at calls ${k[*]}"
 		;;
 	esac
-	[ "$prog" != kill_rest ] || server=$(conf at-awake "upgrade_after 0" "upgrade_wait 100" "spin always") client=$server	# so that it has a ring
+	[[ $prog != kill_rest && $prog != kill_handed ]] || server=$(conf at-awake "upgrade_after 0" "upgrade_wait 100" "spin always") client=$server	# so that it has a ring
 	env+=(IW_TEST_CONF_SERVER="$server" IW_TEST_CONF_CLIENT="$client")
 	case $mode in
 	plain* | wire) ;;
@@ -368,7 +368,7 @@ fi
 for prog in "${progs[@]}"; do
 	map=no
 	case $prog in
-	kill_local | kill_rest) ms=killed-client ;;
+	kill_local | kill_rest | kill_handed) ms=killed-client ;;
 	kill_mapped*) ms="killed-server killed-client" map=yes ;;
 	kill_*) ms="killed-server killed-client killed-relay" ;;
 	*) continue ;;
