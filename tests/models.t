@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md) and of rings (docs/rings.md): no octet lost, doubled or read
+# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md) of rings, and of handing one on (docs/rings.md): no octet lost, doubled or read
 # as the wrong kind, and nobody waits for ever, whatever is slow, breaks, dies or closes at whatever step; and each way to get it wrong that a
 # model knows (FAULT_*) is found. IW_LONG: larger ones, too.
 . "$(dirname "$0")/lib/tap.sh"
@@ -74,8 +74,10 @@ ring waiting holds
 ring others holds -DLEAVES
 ring armed holds -DARMED -DN=3
 ring armed-polled holds -DARMED -DPOLLED
+rest whole holds
+rest ends holds
 EOF
-for model in upgrade switch join mapped mapwake ring; do
+for model in upgrade switch join mapped mapwake ring rest; do
 	grep -oE 'FAULT_[A-Z0-9_]+[A-Z0-9]' "$here/$model.pml" | sort -u | sed "s/.*/$model & fault -D&/"
 done >>"$dir/list"
 while read -r model name wanted defines; do
