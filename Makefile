@@ -43,6 +43,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
 BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 LIBT := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
+OPSOAK := $(B)/tests/opsoak/opsoak
 APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
 
 # DELAY=SEED: the steps in which maps change hands take longer by chance; for tests/delays.t
@@ -95,7 +96,7 @@ $(B)/libiwsock.so: $(PRELOAD) preload/libiwsock.map
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,nodelete,-z,now,-z,relro -Wl,-Bsymbolic-functions -Wl,--version-script=preload/libiwsock.map -Wl,-soname,libiwsock.so -o $@ $(PRELOAD) -ldl
 else
 # what is never sanitized is the same in each build
-SAME := $(B)/libiwsock.so $(SOCK) $(APPS) $(LIBT) $(BENCH)
+SAME := $(B)/libiwsock.so $(SOCK) $(OPSOAK) $(APPS) $(LIBT) $(BENCH)
 $(SAME): $(B)/%: build/plain/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
@@ -151,6 +152,10 @@ $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(COMMON) $(STATIC) -o $@ $< -lpthread
 $(B)/tests/lib/echoer: STATIC = -static
+$(OPSOAK): $(wildcard tests/opsoak/*.c) tests/opsoak/opsoak.h | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,tests/opsoak)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(COMMON)) -o $@ $(filter %.c,$^) -lpthread
 endif
 
 # our end of the talks with Linux siw, and the verbs end, which runs in the guest of tests/interop/guest
@@ -173,7 +178,7 @@ INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
 check-boot: all
 	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t
 
-tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(BENCH) $(B)/bench/rdma/rdma
+tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(OPSOAK) $(APPS) $(LIBT) $(BENCH) $(B)/bench/rdma/rdma
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
 # installs what is missing, then builds
