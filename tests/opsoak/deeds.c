@@ -143,7 +143,11 @@ void deed(struct hold *h)
 {
 	int d = h->e->deed;
 
+	static const enum op others[] = { OP_option, OP_names, OP_fionread, OP_timeo, OP_fcntl_nonblock };
+
 	h->e->deed = -1;
+	if (d >= 400 && shm->without[d % 8 < 5 ? others[d % 8] : moves[d % 5]])
+		return;
 	if (d < 400 && h->e->temper) {
 		hand(h, hands[d % 8]);
 		return;

@@ -307,6 +307,8 @@ bool hand(struct hold *h, enum op how)
 {
 	int n;
 
+	if (shm->without[how])
+		return false;
 	if (h->e->before && wants(h) & POLLIN)
 		poll(&(struct pollfd){ .fd = h->fd, .events = POLLIN }, 1, 20);
 	if (how == OP_give_thread) {

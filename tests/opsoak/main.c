@@ -2,10 +2,10 @@
 /*
  * A soak of random operations on TCP connections over many processes, replayable by its seed: an ordinary program, which knows of no library.
  *
- *	opsoak [-s SECONDS] [-w WORKERS] [-S SEED] [-a ADDRESS[,NETNS[,RUNDIR]]]... [-l LIBRARY] [-c CONF] [-r] [-T] [-K] [-v]
+ *	opsoak [-s SECONDS] [-w WORKERS] [-S SEED] [-a ADDRESS[,NETNS[,RUNDIR]]]... [-l LIBRARY] [-c CONF] [-x OPERATION,...] [-r] [-T] [-K] [-v]
  *
  * Two -a: workers in turn here and there, and streams between the two. -l: workers have LD_PRELOAD, IWSOCK_CONF and IWSOCK_RUNDIR. -r: streams end with a daemon
- * that does. -T no threads, -K nobody is killed. What standard input says: down, before a daemon is ended; up, when there is one again. Each is answered.
+ * that does. -x: without these, -T no threads, -K nobody is killed. What standard input says: down, before a daemon is ended; up, when there is one again. Each is answered.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -250,7 +250,7 @@ static void options(int argc, char **argv)
 	shm->seed = now_us() % 1000000;
 	shm->workers = 6;
 	shm->threads = shm->kills = true;
-	while ((o = getopt(argc, argv, "s:w:S:a:l:c:rTKv")) != -1) {
+	while ((o = getopt(argc, argv, "s:w:S:a:l:c:x:rTKv")) != -1) {
 		switch (o) {
 		case 's': seconds = atoi(optarg); break;
 		case 'w': shm->workers = atoi(optarg); break;
@@ -258,6 +258,10 @@ static void options(int argc, char **argv)
 		case 'a': place(optarg); break;
 		case 'l': snprintf(shm->preload, sizeof(shm->preload), "%s", optarg); break;
 		case 'c': snprintf(shm->conf, sizeof(shm->conf), "%s", optarg); break;
+		case 'x':
+			if (!without(optarg))
+				die(optarg);
+			break;
 		case 'r': shm->resets = true; break;
 		case 'T': shm->threads = false; break;
 		case 'K': shm->kills = false; break;

@@ -128,7 +128,8 @@ struct shm {
 	uint64_t seed;
 	pid_t main;
 	int workers, sides;
-	bool threads, passes, kills;
+	bool threads, kills;
+	bool without[OP_COUNT];		/* operations that are not made: to find out which one does it */
 	struct place place[2];
 	char preload[256], conf[256];
 	bool resets;			/* a daemon that ends takes streams with it */
@@ -255,6 +256,7 @@ void chaos(struct rng *r);
 void stop_all(void);
 void leaks(void);
 bool report(void);
+bool without(const char *names);
 bool hangs(void);
 void reap_own(void);
 void tell_counts(void);

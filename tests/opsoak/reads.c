@@ -200,12 +200,22 @@ static enum op choose(struct hold *h, size_t n, bool wait, size_t *sure)
 	struct rng *r = &h->e->rr;
 	enum op op = ways[below(r, sizeof(ways) / sizeof(*ways))];
 
+	if (shm->without[op])
+		op = OP_recv;
 	if (op == OP_fread && (!wait || h->nonblock || !*sure || h->rtimeo || !one_in(r, 4)))
 		op = OP_read;
 	if ((op == OP_waitall || op == OP_peek_all) && (!wait || !*sure))
 		op = OP_recv;
-	if (op == OP_peek_all && *sure > 1000)
-		*sure = 1000;
+	if (op == OP_peek_all) {
+		/* only what is there: Linux does not always open its window again for who waits for more and takes nothing */
+		int there = 0;
+
+		ioctl(h->fd, FIONREAD, &there);
+		if (there < 1)
+			op = OP_recv;
+		else if (*sure > (size_t)there)
+			*sure = (size_t)there;
+	}
 	if (h->shared && (op == OP_peek || op == OP_peek_all || op == OP_fread))
 		op = OP_recvmsg;
 	if (op == OP_splice_in && !wait && !h->nonblock)	/* it would wait */

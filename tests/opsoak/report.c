@@ -11,6 +11,23 @@ static const char *const names[] = {
 #undef X
 };
 
+/* of a list of names, with commas between; false: there is no such operation */
+bool without(const char *list)
+{
+	char b[512], *save, *w;
+	int i;
+
+	snprintf(b, sizeof(b), "%s", list);
+	for (w = strtok_r(b, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+		for (i = 0; i < OP_COUNT && strcmp(names[i], w); i++)
+			;
+		if (i == OP_COUNT)
+			return false;
+		shm->without[i] = true;
+	}
+	return true;
+}
+
 /* Nothing was done on a stream for this long, in which nobody was stopped for more than a moment: longer on a busy machine */
 bool hangs(void)
 {

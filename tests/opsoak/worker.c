@@ -124,6 +124,11 @@ static void connect_one(struct stream *s, int server, int port, struct rng *r)
 		s->port = local_port(fd);
 	}
 	err = connected(s, fd, wait, &to);
+	if (err == ECONNRESET && s->may & (MAY_LINGER | MAY_UNREAD)) {	/* it is over before this one has looked */
+		close(fd);
+		end_over(s, 0, END_DONE);
+		return;
+	}
 	if (err) {
 		if (!(s->may & MAY_KILLED) && shm->listening[server] == port)
 			fail(s, 0, "connect to worker %d: %s", server, strerror(err));

@@ -143,6 +143,8 @@ static enum op choose(struct hold *h, size_t n, bool wait, bool last)
 	struct rng *r = &h->e->wr;
 	enum op op = ways[below(r, sizeof(ways) / sizeof(*ways))];
 
+	if (shm->without[op])
+		op = OP_send;
 	/* stdio does not say how much it has written when a reset comes in between */
 	if (op == OP_fwrite && (!wait || h->nonblock || h->stimeo || n > 20000 || h->s->may || !one_in(r, 4)))
 		op = OP_write;
