@@ -125,7 +125,8 @@ static void by_libc(int fd)
 
 	iw_init();
 	if (iw_turn(&t, fd, IW_TURN_ASK)) {
-		iw_candidate_flag(iw_candidate_at(iw_turn_holder(&t)), IW_CAND_UNSEEN);
+		if (iw_turn_holder(&t))		/* else it is never mapped again */
+			iw_candidate_flag(iw_candidate_at(iw_turn_holder(&t)), IW_CAND_UNSEEN);
 		if (t.s)
 			iw_map_hand(fd, t.s);
 		iw_turn_end();
@@ -271,7 +272,25 @@ static int dup_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
 	return r;
 }
 
-/* Flags are those of the open file. */
+/* Asked or set of the open file, which may be about to be another one. */
+static int file_fcntl(int (*real)(int, int, ...), struct iw_stream *s, int fd, int cmd, long arg)
+{
+	struct iw_step st;
+	int r;
+
+	iw_map_lock_still(s, &st);
+	r = real(fd, cmd, arg);
+	iw_map_unlock(s, &st);
+	if (cmd == F_SETFL)
+		atomic_store(&s->ring_mode, 0);
+	return r;
+}
+
+static bool of_file(int cmd)
+{
+	return cmd == F_GETFL || cmd == F_SETFL || cmd == F_SETOWN || cmd == F_SETOWN_EX || cmd == F_SETSIG;
+}
+
 static inline int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg)
 {
 	bool dups = cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC;
@@ -284,9 +303,7 @@ static inline int do_fcntl(int (*real)(int, int, ...), int fd, int cmd, long arg
 		iw_map_give(fd, t.s);
 	if (dups || cmd == F_SETFD)
 		iw_turn_exec(&t, fd, !dups && (arg & FD_CLOEXEC));
-	r = dups ? dup_fcntl(real, fd, cmd, arg) : real(fd, cmd, arg);
-	if (t.s && cmd == F_SETFL)
-		atomic_store(&t.s->ring_mode, 0);
+	r = dups ? dup_fcntl(real, fd, cmd, arg) : t.s && of_file(cmd) ? file_fcntl(real, t.s, fd, cmd, arg) : real(fd, cmd, arg);
 	iw_turn_end();
 	return r;
 }

@@ -52,10 +52,22 @@ static int stream_inq(struct iw_stream *s, int fd, void *arg)
 	return 0;
 }
 
+/* Set of the open file, which may be about to be another one. */
+static int by_file(struct iw_stream *s, int fd, unsigned long req, void *arg)
+{
+	struct iw_step st;
+	int r;
+
+	iw_map_lock_still(s, &st);
+	r = iw_real.ioctl(fd, req, arg);
+	iw_map_unlock(s, &st);
+	if (req == FIONBIO)
+		atomic_store(&s->ring_mode, 0);
+	return r;
+}
+
 static int stream_ioctl(struct iw_stream *s, int fd, unsigned long req, void *arg)
 {
-	int n;
-
 	switch (req) {
 	case SIOCOUTQ:
 		return put_int(arg, iw_path(s)->outq(s, fd, false));
@@ -66,13 +78,11 @@ static int stream_ioctl(struct iw_stream *s, int fd, unsigned long req, void *ar
 	case FIOASYNC:
 		if (!iw_rings_still(s))
 			iw_map_give(fd, s);
-		return iw_real.ioctl(fd, req, arg);
+		return by_file(s, fd, req, arg);
 	case FIONBIO:
-		n = iw_real.ioctl(fd, req, arg);
-		atomic_store(&s->ring_mode, 0);
-		return n;
 	case FIOSETOWN:
 	case SIOCSPGRP:
+		return by_file(s, fd, req, arg);
 	case FIOGETOWN:
 	case SIOCGPGRP:
 		return iw_real.ioctl(fd, req, arg);

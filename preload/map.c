@@ -330,12 +330,17 @@ static void parents(int fd, struct iw_stream *s)
 
 void iw_maps_forked_child(void)
 {
+	int high = atomic_load(&iw_fd_high_app);
 	struct iw_stream *s;
 
+	for (int fd = 0; fd <= high; fd++) {	/* threads that it does not have were in a step */
+		s = iw_stream_of(fd);
+		if (s && atomic_load(&s->map_lock.v))
+			atomic_store(&s->map_lock.v, 0);
+	}
 	for (int fd = next(0, true, &s); fd >= 0; fd = next(fd + 1, true, &s)) {
 		int tcp = atomic_exchange(&s->mapped, 0);
 
-		atomic_store(&s->map_lock.v, 0);
 		atomic_store(&s->held, 0);
 		if (tcp)
 			iw_fd_unhide_close(tcp);
@@ -540,7 +545,7 @@ static bool take_rings(int fd, struct iw_stream *s)
 
 	if (iw_fd_bits(fd, POLLRDHUP | POLLPRI) & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI))
 		atomic_store(&s->ring_over, true);
-	if (atomic_load(&s->ring_over) || !may(fd, s))
+	if (s->ring.segment || atomic_load(&s->ring_over) || !may(fd, s))	/* something is left of the one before */
 		return false;
 	g.tcp = (int)IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0);
 	if (g.tcp >= 0)

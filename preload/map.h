@@ -75,6 +75,17 @@ void iw_step_block(struct iw_step *st);		/* they are, from now on: who will let 
 
 void iw_map_lock(struct iw_stream *s, struct iw_step *st);
 void iw_map_unlock(struct iw_stream *s, const struct iw_step *st);
+/* Locked, and nobody is giving it up: what is set of its file is not set of one that is about to be replaced. */
+static inline void iw_map_lock_still(struct iw_stream *s, struct iw_step *st)
+{
+	for (;;) {
+		iw_map_lock(s, st);
+		if (__builtin_expect(!atomic_load_explicit(&s->held, memory_order_relaxed), 1))
+			return;
+		iw_map_unlock(s, st);
+		iw_map_held(s);
+	}
+}
 /* What n octets take of T's send buffer (map_room), at most: with what its kernel keeps for each segment. */
 #define IW_MAP_LAST	4096u
 static inline uint32_t iw_map_takes(size_t n)

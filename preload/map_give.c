@@ -169,38 +169,43 @@ static bool over(struct iw_stream *s)
 }
 
 /* What belongs to the file. */
-static void as_it_was(int from, int to)
+static void as_it_was(int from, int to, const struct iw_flags *f)
 {
 	static const int names[] = { SO_RCVLOWAT, SO_OOBINLINE, SO_PEEK_OFF };
-	struct iw_flags f;
 
-	iw_flags_read(from, &f);
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		int v = iw_map_option(from, names[i]);
 
 		if (v != iw_map_option(to, names[i]))
 			IW_SYS(setsockopt, to, SOL_SOCKET, names[i], &v, sizeof(v));
 	}
-	iw_flags_write(to, &f);
+	iw_flags_write(to, f);
 }
 
-/* The daemon relays from now on, first what is left in the ring. Returns the carrier that it gives for that, or -1: it does not. */
+/*
+ * The daemon relays from now on, first what is left in the ring. Returns the carrier that it gives for that, or -1: it does not. The flags of the one
+ * that it has are its own from then on.
+ */
 static int ask_rest(int fd)
 {
 	struct iw_ctl_fdmsg m;
 	struct iw_ctl_stream r;
 	int fds[2] = { -1, -1 };
+	struct iw_flags f;
 
+	iw_flags_read(fd, &f);
 	iw_ctl_init(&m, IW_CTL_REST, 0);
 	m.conn_id = 0;
 	m.fd = fd;
 	m.pad = 0;
-	if (!iw_daemon_ready() || iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0) || r.result)
+	if (!iw_daemon_ready() || iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0) || r.result) {
+		iw_flags_write(fd, &f);
 		return -1;
+	}
 	if (fds[1] >= 0)
 		IW_SYS(close, fds[1]);
 	if (fds[0] >= 0)
-		as_it_was(fd, fds[0]);
+		as_it_was(fd, fds[0], &f);
 	return fds[0];
 }
 

@@ -347,6 +347,18 @@ static int set_tcp(struct iw_stream *s, int fd, int name, int v)
 	}
 }
 
+/* Set of the open file, which may be about to be another one. */
+static int set_file(struct iw_stream *s, int fd, int level, int name, const void *val, socklen_t len)
+{
+	struct iw_step st;
+	int ret;
+
+	iw_map_lock_still(s, &st);
+	ret = iw_real.setsockopt(fd, level, name, val, len);
+	iw_map_unlock(s, &st);
+	return ret;
+}
+
 /* A v4-mapped connection becomes one of AF_INET. */
 static int set_addrform(struct iw_stream *s, int fd, const void *val, socklen_t len)
 {
@@ -386,7 +398,7 @@ static int set_emulated(struct iw_stream *s, int fd, int level, int name, const 
 		return set_tcp(s, fd, name, v);
 	if (name == SO_LINGER)
 		return set_linger(s, fd, val, len);
-	if (iw_real.setsockopt(fd, level, name, val, len) < 0)
+	if (set_file(s, fd, level, name, val, len) < 0)
 		return -1;
 	if (name == SO_OOBINLINE)
 		set_bit(iw_stream_end(s), IW_SOPT_OOBINLINE, v);
@@ -410,7 +422,7 @@ static int stream_set(struct iw_stream *s, int fd, int level, int name, const vo
 
 	switch (r ? r->set : FORWARD) {
 	case CARRIER:
-		ret = iw_real.setsockopt(fd, level, name, val, len);
+		ret = set_file(s, fd, level, name, val, len);
 		iw_map_timeouts(fd, s);
 		return ret;
 	case EMULATED:

@@ -68,6 +68,19 @@ heir $p
 (rig_logs() { :; }; rig_clean() { :; }; RIG_HOSTS=0; rig_trap)
 lives "when a test breaks off" $p
 
+ended
+RIG_PIDS=($p)
+echo $((p - 1)) >/proc/sys/kernel/ns_last_pid
+sleep 1000 &
+is $! $p "a daemon has the number of a program that ended"
+RIG_DAEMON[1]=$p
+(RIG_DAEMON=([1]=$p) TAP_N=0; daemon_stop() { rig_ours "$p"; exit; }; rig_down; exit 1) >/dev/null
+is $? 0 "a program that is ended at the end of a test is not a daemon that has its number"
+unset "RIG_DAEMON[1]"
+kill -9 $p
+wait $p 2>/dev/null
+RIG_PIDS=()
+
 host_bg 1 long.log sleep 1000
 p=$!
 rig_ours $p

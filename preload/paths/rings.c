@@ -221,13 +221,7 @@ long iw_rings_pull(struct iw_stream *s)
 
 void iw_rings_lock(struct iw_mapped_call *c)
 {
-	for (;;) {
-		iw_map_lock(c->s, &c->st);
-		if (iw_likely(!atomic_load_explicit(&c->s->held, memory_order_relaxed)))
-			break;
-		iw_map_unlock(c->s, &c->st);
-		iw_map_held(c->s);
-	}
+	iw_map_lock_still(c->s, &c->st);
 	if (iw_unlikely(c->s->ring.armed) && iw_ringed(c->s))
 		disarm(c->s);
 }

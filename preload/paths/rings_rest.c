@@ -3,9 +3,13 @@
  * What was left in the ring of a joined pair when it was given up, for those who read by the library: first that, then the carrier, which has
  * something, or its end, and is not read before. So the kernel says that it can be read for as long as there is something left.
  */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "preload/map.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/rings_priv.h"
+#include "preload/sys.h"
 
 static bool enter(struct iw_mapped_call *c)
 {
@@ -38,9 +42,58 @@ static ssize_t rest_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 	return (ssize_t)c.done;
 }
 
+/* By a pipe of ours, from which the kernel moves as much as the other one has room for. Octets, 0: nothing is left, or -errno. */
+static ssize_t spliced(struct iw_stream *s, const struct iw_move *v, const int pipe[2])
+{
+	struct iw_mapped_call c = { .s = s, .fd = v->in };
+	const struct iw_ring *r = &s->ring.rx;
+	ssize_t n = 0;
+	size_t have, off;
+
+	if (!enter(&c))
+		return 0;
+	off = r->pos & (r->len - 1);
+	have = iw_rings_left(s);
+	if (have > r->len - off)
+		have = r->len - off;
+	if (have)
+		n = IW_SYS(write, pipe[1], r->mem + off, have < v->len ? have : v->len);
+	if (n > 0)
+		n = IW_SYS(splice, pipe[0], NULL, v->out, NULL, n, v->flags | SPLICE_F_NONBLOCK);
+	if (n > 0)
+		iw_ring_consumed(&s->ring.rx, (size_t)n);
+	if (!iw_rings_left(s))
+		iw_map_rest_over(s);
+	iw_map_unlock(s, &c.st);
+	return n;
+}
+
+static bool waits(const struct iw_move *v)
+{
+	return !(v->flags & SPLICE_F_NONBLOCK) && !(IW_SYS(fcntl, v->out, F_GETFL, 0) & O_NONBLOCK);
+}
+
+/* What cannot be moved from here is in the file before the kernel sleeps for it. */
 static ssize_t rest_rx_into(struct iw_stream *s, const struct iw_move *v)
 {
-	return iw_carrier.rx_into(s, v);
+	ssize_t n = -EAGAIN;
+	struct stat st;
+	int pipe[2];
+
+	if (!v->splice || v->off_in || v->off_out || !v->len || IW_SYS(fstat, v->out, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return iw_carrier.rx_into(s, v);
+	if (IW_SYS(pipe2, pipe, O_CLOEXEC | O_NONBLOCK) >= 0) {
+		n = spliced(s, v, pipe);
+		IW_SYS(close, pipe[0]);
+		IW_SYS(close, pipe[1]);
+		if (n > 0)
+			return n;
+		if (n < 0 && (n != -EAGAIN || !waits(v)))
+			return iw_fail((int)-n);
+	}
+	if (n < 0)
+		iw_map_hand(v->in, s);
+	return iw_path(s)->rx_into(s, v);
 }
 
 static long rest_inq(struct iw_stream *s, int fd)

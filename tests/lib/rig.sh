@@ -324,7 +324,10 @@ RIG_BAD_LINES='AddressSanitizer|LeakSanitizer|runtime error|ThreadSanitizer|Unde
 rig_down() {
 	local p h bad='' left=''
 	[ -n "$RIG_DIR" ] || return 0
-	host_end "${RIG_PIDS[@]}"
+	# a daemon may have got the number of a program that had ended
+	for p in "${RIG_PIDS[@]}"; do
+		[[ " ${RIG_DAEMON[*]} " = *" $p "* ]] || host_end "$p"
+	done
 	RIG_PIDS=()
 	for h in "${!RIG_DAEMON[@]}"; do
 		p=${RIG_DAEMON[h]}

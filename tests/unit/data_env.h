@@ -271,6 +271,18 @@ void iw_bursts_send(const struct iw_stream *but)
 {
 }
 
+void iw_map_lock(struct iw_stream *s, struct iw_step *st)
+{
+}
+
+void iw_map_unlock(struct iw_stream *s, const struct iw_step *st)
+{
+}
+
+void iw_map_held(struct iw_stream *s)
+{
+}
+
 void iw_map_give(int fd, struct iw_stream *s)
 {
 }

@@ -10,8 +10,8 @@
 #define TAKEN	10	/* read before it is handed on */
 #define LATER	500
 
-enum how { PROGRAM, SELF, PASSED, STDIO, FORK_PROGRAM, FORK_CHILD, SPAWNED, HOWS };
-static const char *const names[HOWS] = { "exec", "exec of itself", "SCM_RIGHTS", "stdio", "fork and exec", "fork", "a child of a child" };
+enum how { PROGRAM, SELF, SELF_STDIO, PASSED, STDIO, FORK_PROGRAM, FORK_CHILD, SPAWNED, HOWS };
+static const char *const names[HOWS] = { "exec", "exec of itself", "exec of itself, and stdio", "SCM_RIGHTS", "stdio", "fork and exec", "fork", "a child of a child" };
 
 static char buf[OCTETS];
 
@@ -90,8 +90,9 @@ static void one(int l, enum how how)
 		run_echoer(fd, NULL);
 		break;
 	case SELF:
+	case SELF_STDIO:
 		snprintf(num, sizeof(num), "%d", fd);
-		setenv("IW_TEST_FD", num, 1);
+		setenv(how == SELF ? "IW_TEST_FD" : "IW_TEST_STDIO_FD", num, 1);
 		execl("/proc/self/exe", "self", "SERVER", (char *)NULL);
 		_exit(127);
 	case PASSED:
@@ -126,11 +127,15 @@ static void one(int l, enum how how)
 
 static void server(void)
 {
-	const char *in = getenv("IW_TEST_FD");
+	const char *in = getenv("IW_TEST_FD"), *by_libc = getenv("IW_TEST_STDIO_FD");
 	int l;
 
 	if (in) {
 		echo(atoi(in));
+		return;
+	}
+	if (by_libc) {
+		by_stdio(atoi(by_libc));
 		return;
 	}
 	if (!getenv("IW_TEST_HELPER"))
