@@ -78,7 +78,7 @@ count() {
 }
 look() {
 	local n
-	n=$(host_ctl 1 streams --json | json "len([r for r in d if r['path'] == '$path'])")
+	n=$(host_ctl 1 streams --json | json "len([r for r in d if r.get('path') == '$path'])")
 	[ "${n:-0}" -le "$seen" ] || seen=$n
 }
 

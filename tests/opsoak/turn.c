@@ -94,10 +94,12 @@ static void shut(struct hold *h, int how)
 static void linger0(struct hold *h)
 {
 	struct linger l = { 1, 0 };
+	int r;
 
 	h->s->may |= MAY_LINGER;
-	note(h, OP_linger0, 0, 0, 0, h->e->wpos);
-	if (setsockopt(h->fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)) && !h->s->may)
+	r = setsockopt(h->fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+	note(h, OP_linger0, 0, r, r ? errno : 0, h->e->wpos);
+	if (r && h->s->may == MAY_LINGER)
 		hfail(h, "SO_LINGER: %s", strerror(errno));
 	stage_next(h);
 }
