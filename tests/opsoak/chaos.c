@@ -29,25 +29,27 @@ static void let_go(struct proc *p)
 	atomic_compare_exchange_strong(&p->state, &mine, PROC_LIVE);
 }
 
+/* One at a time: of two the kernel may make one. */
 static void signals(struct rng *r, struct proc *p)
 {
-	p->any++;
-	p->rude++;
-	for (uint32_t n = 1 + below(r, 3); n; n--)
-		kill(p->pid, one_in(r, 2) ? SIGUSR1 : SIGUSR2);
-	usleep(3000);
-	p->rude++;
-	p->any++;
+	bool rude = one_in(r, 2);
+
+	if (p->sent != p->handled)
+		return;
+	p->sent++;
+	if (rude)
+		p->rude++;
+	kill(p->pid, rude ? SIGUSR2 : SIGUSR1);
 }
 
 static void stop(struct rng *r, struct proc *p)
 {
-	p->any++;
+	p->stops++;
 	kill(p->pid, SIGSTOP);
 	usleep(1 + below(r, one_in(r, 4) ? 80000 : 3000));
 	kill(p->pid, SIGCONT);
 	usleep(3000);
-	p->any++;
+	p->stops++;
 }
 
 /* Every stream that it holds an end of may be reset from now on. */

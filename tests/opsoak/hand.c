@@ -55,8 +55,8 @@ int proc_new(int worker, int side)
 		p->worker = worker;
 		p->parent = self_n;
 		p->side = side;
-		p->doomed = p->stopped = p->handing = p->still = 0;
-		p->any = p->rude = 0;
+		p->doomed = p->handing = p->still = 0;
+		p->stops = p->sent = p->handled = p->rude = 0;
 		return i;
 	}
 	return -1;
@@ -189,9 +189,9 @@ int proc_exec_end(int argc, char **argv)
 	static struct hold h;
 	int k = atoi(argv[2]), fd = atoi(argv[3]), n = atoi(argv[4]);
 
+	self = &shm->procs[n];
 	block_signals(false);
 	hold_init(&h, &shm->streams[k / 2], k % 2, fd);
-	self = &shm->procs[n];
 	learn(&h);
 	child_begin(&h, n);
 	child_run(&h);

@@ -60,6 +60,7 @@ static void make_memory(void)
 
 static void handler(int sig)
 {
+	self->handled++;
 }
 
 static void set_signals(void)
@@ -78,6 +79,7 @@ static int inside(int argc, char **argv)
 {
 	shm = mapped(SHM_FD, sizeof(*shm), PROT_READ | PROT_WRITE);
 	table = mapped(TABLE_FD, TABLE, PROT_READ);
+	self = &shm->procs[PROCS - 1];
 	set_signals();
 	if (!strcmp(argv[1], "-E"))
 		return proc_exec_end(argc, argv);

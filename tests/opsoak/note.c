@@ -61,23 +61,25 @@ void fail(struct stream *s, int me, const char *fmt, ...)
 
 void call_begin(struct call *c)
 {
-	c->any = self->any;
+	c->late = self->sent != self->handled;
+	c->stops = self->stops;
+	c->sent = self->sent;
 	c->rude = self->rude;
 	c->us = now_us();
 }
 
 /*
- * Whether a signal, or a stop, may have come since: a stop ends waits, and MSG_WAITALL with part of the octets, on any TCP. Who sends one says so before and
- * after: the number is odd meanwhile, since it may arrive at any moment between, and a call may begin and end in there.
+ * Whether a signal, or a stop, may have come since: a stop ends waits, and MSG_WAITALL with part of the octets, on any TCP. Who stops says so before and
+ * after: the number is odd meanwhile, since a call may begin and end in there. A signal that was sent may come to any thread, later, until it was handled.
  */
 bool cut(const struct call *c)
 {
-	return c->any & 1 || self->any != c->any;
+	return c->late || c->stops & 1 || self->stops != c->stops || self->sent != c->sent;
 }
 
 bool cut_rudely(const struct call *c)
 {
-	return c->rude & 1 || self->rude != c->rude;
+	return c->late || self->rude != c->rude;
 }
 
 static void mask(int how, int a, int b)

@@ -114,9 +114,10 @@ struct proc {
 	_Atomic pid_t pid;
 	_Atomic int worker;		/* -1: has one end only */
 	_Atomic int side, parent;
-	_Atomic int doomed, stopped;
+	_Atomic int doomed;
 	_Atomic int handing;		/* in the middle of it: not to be killed */
-	_Atomic unsigned int any, rude;	/* signals: odd while one may be about to come; rude ones have no SA_RESTART */
+	_Atomic unsigned int stops;	/* odd while one may be about to come */
+	_Atomic unsigned int sent, handled, rude;	/* signals; rude ones have no SA_RESTART */
 	_Atomic int still;		/* the number of the pause in which it has nothing any more */
 };
 
@@ -166,7 +167,8 @@ struct hold {
 };
 
 struct call {		/* what may come between */
-	unsigned int any, rude;
+	bool late;
+	unsigned int stops, sent, rude;
 	uint64_t us;
 };
 
