@@ -127,7 +127,7 @@ run() {
 	rings) path=rings ;;
 	carrier) path=carrier ;;
 	mapped | restless) path=mapped ;;
-	relayed) path=relayed ;;
+	relayed) path=carrier ;;
 	*) echo "Bail out! no mode $mode"; exit 2 ;;
 	esac
 	if [ "$mode" != plain ]; then

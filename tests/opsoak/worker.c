@@ -283,8 +283,13 @@ static void listen_now(void)
 	passes = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	pass_address(me, (struct sockaddr *)&un, &n);
 	inet_pton(AF_INET, shm->place[me % shm->sides].addr, &a.sin_addr);
-	if (bind(listener, (struct sockaddr *)&a, sizeof(a)) || listen(listener, 100) || bind(passes, (struct sockaddr *)&un, n))
+	if (bind(listener, (struct sockaddr *)&a, sizeof(a)) || listen(listener, 100))
 		fail(NULL, 0, "listener: %s", strerror(errno));
+	for (int i = 0; bind(passes, (struct sockaddr *)&un, n); i++) {	/* a child of the one before, who was killed, may have it for a moment */
+		if (errno != EADDRINUSE || i > 10000)
+			fail(NULL, 0, "address for passing: %s", strerror(errno));
+		usleep(1000);
+	}
 }
 
 int worker_main(int w, int n)
