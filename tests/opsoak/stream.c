@@ -121,6 +121,8 @@ void stream_begin(struct stream *s, uint64_t id, int server, int client_proc, in
 	s->accepted = 0;
 	w.segments = 1 + (int)below(&w.rng, one_in(&w.rng, 6) ? 40 : 10);
 	s->ending = (int)below(&w.rng, ENDINGS);
+	if ((s->ending == BY_LINGER && shm->without[OP_linger0]) || (s->ending == BY_UNREAD && shm->without[OP_wait_unread]))
+		s->ending = BY_BOTH;
 	s->starter = (int)below(&w.rng, 2);
 	s->tail = 1 + below(&w.rng, one_in(&w.rng, 3) ? MOST : 3000);
 	end_begin(s, 0, client_proc);
