@@ -39,16 +39,26 @@ rig_up 2
 opts=$RIG_DAEMON_OPTS
 [ -z "${IW_SOAK_KEEP-}" ] || export OPSOAK_KEEP=1
 
-# has HOST: what its daemon has, without what it has always: descriptors, maps of streams, and files in its directory
+# has HOST: what its daemon has, without what it has always: descriptors, and maps of streams
 has() {
 	local p
 	p=$(daemon_pid "$1")
-	echo "$(find "/proc/$p/fd" -type l ! -lname '*iwsock-peers*' ! -lname '*iwsock-pairs*' ! -lname '*iwsock-process*' | wc -l) descriptors," \
-		"$(grep -c 'iwsock-stream\|iwsock-map\|iwsock-ring' "/proc/$p/maps") maps, $(cd "$(host_dir "$1")" && ls | tr '\n' ' ')"
+	echo "$(find "/proc/$p/fd" -type l ! -lname '*iwsock-peers*' ! -lname '*iwsock-pairs*' ! -lname '*iwsock-process*' | wc -l)" \
+		"$(grep -c 'iwsock-stream\|iwsock-map\|iwsock-ring' "/proc/$p/maps")"
 }
-as_before() { [ "$(has 1)" = "${before[1]}" ] && [ "$(has 2)" = "${before[2]}" ]; }
+files() { (cd "$(host_dir "$1")" && echo *); }
+# what it had when the hosts had just got to know each other; not more, at least
+as_before() {
+	local h fds maps fds0 maps0
+	for h in 1 2; do
+		read -r fds maps <<<"$(has $h)"
+		read -r fds0 maps0 <<<"${before[h]}"
+		[ "$fds" -le "$fds0" ] && [ "$maps" -le "$maps0" ] && [ "$(files $h)" = "${had[h]}" ] || return 1
+	done
+}
+nothing_left() { no_streams 1 && no_streams 2; }
 
-# soaked NAME SECONDS option...: it is running, told by $to
+# begin option...: it is running, told by $to
 begin() {
 	mkfifo "$RIG_DIR/soak.in"
 	IW_SOAKS=$((${IW_SOAKS-0} + 1))
@@ -142,7 +152,8 @@ run() {
 		begin -s 1 -K "${args[@]}"	# so that they know each other
 		path='' every=0 watch
 		exec {to}>&-
-		for h in 1 2; do before[h]=$(has $h); done
+		until_true 10 nothing_left
+		for h in 1 2; do before[h]=$(has $h) had[h]=$(files $h); done
 	fi
 	begin -s "$seconds" "${args[@]}" "$@"
 	watch
@@ -156,7 +167,7 @@ run() {
 		ok $? "$mode: host $h has no stream any more" || diag "$(host_ctl $h streams)"
 	done
 	until_true 10 as_before
-	ok $? "$mode: the daemons have what they had" || diag "1: $(has 1), was ${before[1]}; 2: $(has 2), was ${before[2]}"
+	ok $? "$mode: the daemons have what they had" || diag "descriptors and maps: $(has 1), were ${before[1]}; $(has 2), were ${before[2]}; $(files 1); $(files 2)"
 }
 
 for mode in $modes; do run "$mode" "$@"; done

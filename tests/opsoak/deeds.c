@@ -66,9 +66,11 @@ static void option(struct hold *h)
 	v = opts[i].most > 1 ? 1 + (int)below(&h->e->cr, (uint32_t)opts[i].most) : opts[i].most ? (int)below(&h->e->cr, 2) : 0x10;
 	r = setsockopt(h->fd, opts[i].level, opts[i].name, &v, sizeof(v));
 	note(h, OP_option, opts[i].level << 16 | opts[i].name, r, r ? errno : 0, h->e->rpos);
-	if (h->s->may)		/* with its connection reset, or its daemon gone, others answer */
+	if (!r)
+		r = getsockopt(h->fd, opts[i].level, opts[i].name, &got, &n);
+	if (h->s->may || h->peer->fin)		/* with the other end, or its daemon, gone, others answer */
 		return;
-	if (r || getsockopt(h->fd, opts[i].level, opts[i].name, &got, &n))
+	if (r)
 		hfail(h, "option %d/%d: %s", opts[i].level, opts[i].name, strerror(errno));
 	if (got != v && opts[i].name != TCP_QUICKACK && !(opts[i].most == 1 && got))
 		hfail(h, "option %d/%d was set to %d and is %d", opts[i].level, opts[i].name, v, got);

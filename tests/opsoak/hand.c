@@ -320,6 +320,8 @@ bool hand(struct hold *h, enum op how)
 			return true;
 		}
 		how = OP_fork_back;
+		if (shm->without[how])
+			return false;
 	}
 	if (how == OP_pass)
 		return passes(h);
