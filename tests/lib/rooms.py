@@ -73,6 +73,7 @@ TESTS = (
     ("proto", "cmocka programs, no I/O", ("tests/unit/*_test.c",)),
     ("The daemon and its RNIC", "cmocka programs, linked with the daemon's objects", ("tests/daemon/*_test.c",)),
     ("Sockets: {}", "run by sock.t: on plain TCP, and under the library in each mode with the same transcript", ("tests/sock/*/*.c",)),
+    ("The soak", "one program, run by opsoak.t: opsoak.h says what its parts share", ("tests/opsoak/*.c",)),
     ("Programs of other people", "run by apps.t", ("tests/apps/*.sh",)),
     ("Attacks", "run by attacks.t", ("tests/attacks/*.py",)),
     ("Fuzzers", "`make fuzz`", ("tests/fuzz/*_fuzz.c",)),

@@ -104,8 +104,10 @@ void handed(struct proc *p)
 	shm->handing--;
 }
 
-/* It goes on until both have said handed(), the giver and the receiver; nobody is killed meanwhile, and no daemon ends.
- * Begun, the end's holder is another one. False: not now, somebody is to be killed, or daemons come and go. */
+/*
+ * Begun: the end's holder is another one. It goes on until both have said handed(), the giver and the receiver; neither is killed meanwhile, and no daemon
+ * ends. False: not now, somebody is to be killed, or daemons come and go.
+ */
 static bool begin(struct hold *h, int to)
 {
 	struct proc *p = &shm->procs[to];

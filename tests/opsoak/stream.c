@@ -185,7 +185,7 @@ void check_eof(struct hold *h, enum op op)
 	if (may & MAY_KILLED && at >= least && at <= most)
 		return;
 	if (!h->peer->fin)
-		hfail(h, "end of file at %" PRIu64 " by %s, but the other end has not ended (wrote %" PRIu64 ")", at, "a read", least);
+		hfail(h, "end of file at %" PRIu64 ", but the other end has not ended (wrote %" PRIu64 ")", at, least);
 	if (at != least)
 		hfail(h, "end of file at %" PRIu64 ", but %" PRIu64 " were written", at, least);
 	if (may & (MAY_LINGER | MAY_UNREAD) && !(may & (MAY_KILLED | MAY_DAEMON)))
