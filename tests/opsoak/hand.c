@@ -39,8 +39,14 @@ void learn(struct hold *h)
 	h->rtimeo = (int)(t[0].tv_sec * 1000 + t[0].tv_usec / 1000);
 	h->stimeo = (int)(t[1].tv_sec * 1000 + t[1].tv_usec / 1000);
 	n = sizeof(ty);
-	if (getsockopt(h->fd, SOL_SOCKET, SO_DOMAIN, &ty, &n) || ty != AF_INET)
+	if (getsockopt(h->fd, SOL_SOCKET, SO_DOMAIN, &ty, &n))
+		hfail(h, "handed on: SO_DOMAIN: %s", strerror(errno));
+	if (ty == AF_INET)
+		return;
+	if (!shm->without[OP_taken] || !(h->peer->fin || h->s->may))
 		hfail(h, "handed on: SO_DOMAIN is %d", ty);
+	h->s->may |= MAY_DAEMON;
+	h->e->reset = 1;
 }
 
 int proc_new(int worker, int side)
@@ -119,7 +125,7 @@ static bool begin(struct hold *h, int to)
 	 * A pair, or a mapped stream, that a daemon before this one set up cannot be handed on without a store of descriptors (docs/semantics.md, 1): what the
 	 * receiver then has is no connection.
 	 */
-	if (!self->doomed && !p->doomed && !(shm->epoch & 1) && h->s->epoch == shm->epoch) {
+	if (!self->doomed && !p->doomed && !(shm->epoch & 1) && !(shm->without[OP_taken] && (h->peer->fin || h->s->may)) && h->s->epoch == shm->epoch) {
 		h->s->handed = 1;
 		h->e->holder = to;
 		if (!self->doomed && !p->doomed)

@@ -5,7 +5,7 @@
  *	opsoak [-s SECONDS] [-w WORKERS] [-S SEED] [-a ADDRESS[,NETNS[,RUNDIR]]]... [-l LIBRARY] [-c CONF] [-x OPERATION,...] [-r] [-T] [-K] [-v]
  *
  * Two -a: workers in turn here and there, and streams between the two. -l: workers have LD_PRELOAD, IWSOCK_CONF and IWSOCK_RUNDIR. -r: streams end
- * with a daemon that does. -x: without these, -T no threads, -K nobody is killed. What standard input says: down, before a daemon is ended; up, when
+ * with a daemon that does. -x: without these (taken: nothing is handed on whose other end has ended), -T no threads, -K nobody is killed. What standard input says: down, before a daemon is ended; up, when
  * there is one again. Each is answered.
  */
 #include <fcntl.h>
