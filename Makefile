@@ -171,7 +171,7 @@ INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
 
 # two machines with a systemd of their own
 check-boot: all
-	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t tests/boot/containers.t
 
 tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(APPS) $(LIBT) $(BENCH) $(B)/bench/rdma/rdma
 check: tests
