@@ -99,19 +99,25 @@ static void close_tcp(struct iw_stream *s, int tcp)
 	IW_SYS(close, ready);
 }
 
-/* Another carrier in the place of the one that it had, under all its numbers. */
-static void replace(struct iw_stream *s, int carrier)
+/* The next one of its numbers from fd on, or -1. */
+static int number(struct iw_stream *s, int fd)
 {
-	int high = atomic_load(&iw_fd_high_app);
-
-	for (int i = 0; i <= high; i++) {
-		uint32_t w = iw_word(i);
+	for (int high = atomic_load(&iw_fd_high_app); fd <= high; fd++) {
+		uint32_t w = iw_word(fd);
 
 		if (iw_word_kind(w) == IW_FD_SWITCHING)
 			w = iw_word_ungated(w);
 		if (w == iw_stream_word(s))
-			IW_SYS(dup3, carrier, i, iw_map_survives_exec(i) ? 0 : O_CLOEXEC);
+			return fd;
 	}
+	return -1;
+}
+
+/* Another carrier in the place of the one that it had, under all its numbers. */
+static void replace(struct iw_stream *s, int carrier)
+{
+	for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
+		IW_SYS(dup3, carrier, i, iw_map_survives_exec(i) ? 0 : O_CLOEXEC);
 	s->ino = iw_fd_ino(carrier);
 }
 
@@ -308,9 +314,11 @@ static void rest_away(int fd, struct iw_stream *s)
 		iw_stream_reset(s, fd);
 	iw_lock_only(&iw_tab_lock);
 	if (carrier >= 0) {
-		iw_reg_detach(fd);
+		for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
+			iw_reg_detach(i);
 		replace(s, carrier);
-		iw_reg_attach(fd, true);
+		for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
+			iw_reg_attach(i, true);
 	}
 	iw_map_lock(s, &st);
 	iw_map_rest_over(s);

@@ -39,7 +39,7 @@ X(12, IO_URING_USER, "io_uring-user", \
   "Nothing to do.") \
 X(14, NETNS, "netns", \
   "The socket lives in another network namespace than the daemon.", \
-  "Run an iwarpd in that namespace.") \
+  "Run an iwarpd in that namespace, or see 'join_namespaces' in iwarpd.conf(5).") \
 X(16, OPTION, "option", \
   "The program uses a socket option that only kernel TCP can give.", \
   "Nothing to do.") \

@@ -12,6 +12,7 @@
 # local, remote, remote6	upgraded as early as both ends agree: on one host, without rings, and each wait looks first (spin always); on two; on two, IPv6 where the program
 #		leaves the choice
 # rings		on one host, by rings, and each wait looks first, or where it paid, or never
+# namespaces	the same between two namespaces that have one daemon, which believes them; a third of the programs
 # mapped		as remote, with so many octets to and fro before that both ends are mapped, and each wait looks first
 # restless	as mapped, and the daemons take the map back every few milliseconds, and give it again; a third of the programs
 # local-k, remote-k	each end switches at a call of its own, whether the other one does or not: at the k-th, k by chance, or by -k
@@ -28,7 +29,7 @@
 # something is switched.
 . "$(dirname "$0")/lib/rig.sh"
 
-modes="plain wire local rings remote remote6 mapped stay tcp nodaemon half-client half-server restless local-k remote-k relay killed-server killed-client killed-relay"
+modes="plain wire local rings remote remote6 mapped stay tcp nodaemon half-client half-server namespaces restless local-k remote-k relay killed-server killed-client killed-relay"
 # what no daemon has a part in is the same program and library in every build
 sanitized=
 [ "${IW_BUILD##*/}" = plain ] || { sanitized=1; modes=$(sed -E 's/\b(wire|tcp|nodaemon) //g' <<<"$modes"); }
@@ -60,7 +61,7 @@ said() {
 	[ "$1" = 0 ] || [ $TAP_BAD -gt 0 ] || fail "a lane ended with status $1"
 }
 # every one takes about as long as the others
-lanes=("plain local rings mapped tcp nodaemon half-client relay remote-k" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
+lanes=("plain local rings mapped tcp nodaemon half-client namespaces relay remote-k" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
 if [ $# = 0 ] && [ -z "$asked_for$at" ]; then
 	wants=$(mktemp -d "${TMPDIR:-/tmp}/w.XXXXXX") || exit 1
 	pids=()
@@ -130,16 +131,18 @@ chance() {
 
 # run MODE PROGRAM OUT: sets up the environment of a mode
 run() {
-	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 env k n
+	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 daemon env k n
 	case $mode in plain* | local* | rings) two=0 ;; esac
 	[ "$mode" = killed-client ] && case $prog in kill_local | kill_rest | kill_handed) two=0 ;; esac
+	daemon=$((1 + two))
+	[ "$mode" != namespaces ] || daemon=1
 	env=(IW_TEST_NETNS_SERVER="$ns1" IW_TEST_NETNS_CLIENT="$ns1")
 	if [ $two = 1 ]; then
 		env+=(IW_TEST_NETNS_CLIENT="$ns2" IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)")
 	fi
 	case $mode in
 	local) server=$awake client=$awake ;;
-	rings)
+	rings | namespaces)
 		k=(always adaptive no) n=$(cksum <<<"$IW_SEED $prog")
 		k=${k[$(((${n%% *} >> 4) % 3))]}
 		server=$(conf "rings-$k" "upgrade_after 0" "rings yes" "spin $k") client=$server RAN="spin $k"
@@ -173,7 +176,7 @@ run() {
 			IW_TEST_RUNDIR_CLIENT="$RIG_DIR/none") ;;
 	*)
 		env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_SERVER="$(host_dir 1)"
-			IW_TEST_RUNDIR_CLIENT="$(host_dir $((1 + two)))") ;;
+			IW_TEST_RUNDIR_CLIENT="$(host_dir $daemon)") ;;
 	esac
 	env "${env[@]}" timeout -k 5 180 "$bin/$prog" >"$out" 2>"$out.err" </dev/null
 }
@@ -298,7 +301,7 @@ group() {
 			case "$mode: $calm " in "restless:"*" $prog "*) continue ;; esac
 			case " $modes " in *" $mode "*) ;; *) continue ;; esac
 			case $mode in
-			restless) some 3 "$prog" || continue ;;
+			restless | namespaces) some 3 "$prog" || continue ;;
 			plain | relay) ;;
 			*) [ -z "$half" ] || [ "$prog" = many_conns ] || some 2 "$mode $prog" || continue ;;	# this one counts
 			esac
@@ -338,6 +341,12 @@ if asked restless; then
 	told "restless, IW_SEED=$IW_SEED"
 	expect 1 upgraded 25 all
 	expect 2 upgraded 25 all
+fi
+if asked namespaces; then
+	restart_daemons -o join_namespaces=yes
+	group namespaces
+	told "namespaces, IW_SEED=$IW_SEED"
+	expect 1 joined 30 all
 fi
 if asked "local-k remote-k"; then
 	diag "IW_SEED=$IW_SEED"

@@ -32,6 +32,7 @@ static const struct key {
 	{ "control_port", K_U16, F(control_port), 1, 65535, "a TCP port, 1 to 65535" },
 	{ "trust_high_port", K_BOOL, F(accept_high_port), 0, 0, "yes or no" },
 	{ "answer_timeout", K_UINT, F(answer_timeout), 1, 1000, "milliseconds, 1 to 1000" },
+	{ "join_namespaces", K_BOOL, F(join_namespaces), 0, 0, "yes or no" },
 	{ "go", K_GO, F(go_at_once), 0, 0, "matched or at-once" },
 	{ "negative_cache", K_UINT, F(negative_ttl), 1, 86400, "seconds, 1 to 86400" },
 	{ "startup_timeout", K_UINT, F(startup_timeout), 100, 60000, "milliseconds, 100 to 60000" },

@@ -23,6 +23,7 @@ struct conf {
 	uint16_t control_port;		/* control_port, default 874 */
 	bool accept_high_port;		/* trust_high_port: a control port >= 1024 is the administrator's word (try-out) */
 	unsigned int answer_timeout;	/* answer_timeout ms, default 20: the longest an application waits for an answer */
+	bool join_namespaces;		/* programs of other network namespaces are believed about their addresses; default no */
 	bool go_at_once;		/* go = matched|at-once, default matched: when a proposed connection is switched */
 	unsigned int negative_ttl;	/* negative_cache s, default 60 */
 	unsigned int startup_timeout;	/* startup_timeout ms, default 5000: MPA exchange */

@@ -40,7 +40,7 @@ static struct proposal *other_next(const struct proposal *p, struct proposal *o)
 
 	do
 		o = proposal_next(&mirror, o);
-	while (o && (o == p || o->state == PROPOSAL_DONE));
+	while (o && (o == p || o->state == PROPOSAL_DONE || !proposals_meet(p, o)));
 	return o;
 }
 
@@ -195,7 +195,7 @@ static bool another(const struct proposal *p)
 {
 	struct proposal *q = proposal_next(&p->t, NULL);
 
-	while (q && (q == p || !match_ready(q)))
+	while (q && (q == p || q->netns != p->netns || !match_ready(q)))
 		q = proposal_next(&p->t, q);
 	return q;
 }
@@ -424,6 +424,16 @@ int match_downgrade(struct proposal *p)
 		match_never(p, IW_REASON_DOWNGRADED);
 	}
 	return 0;
+}
+
+void match_comes_home(struct proposal *p)
+{
+	if (p->local || p->st || p->joining || p->never)
+		return;
+	match_stop(p);
+	match_peer_forget(p);
+	p->there = THERE_NOTHING;
+	p->local = true;
 }
 
 void match_forget(struct proposal *p)

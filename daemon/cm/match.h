@@ -31,6 +31,8 @@ int match_upgrade(struct proposal *p);
 /* He wants plain TCP. -EALREADY it is, for good; -EBUSY not at this moment; -EOPNOTSUPP the wire, or the pair, cannot be undone. */
 int match_downgrade(struct proposal *p);
 void match_forget(struct proposal *p);
+/* The address of its other end turned out to be one of this host's. */
+void match_comes_home(struct proposal *p);
 /* Of an attempt to upgrade the wire, for the other daemon (proto/session.h). */
 void match_hold(struct proposal *p, uint64_t nonce, uint64_t pos, uint32_t crc);
 void match_held(struct proposal *p, uint64_t nonce, bool yes, uint64_t pos, uint32_t crc);

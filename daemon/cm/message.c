@@ -16,6 +16,7 @@ static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 {
 	struct stream_grant g = { .carrier = -1, .segment = -1 };
 	struct cm_req r = { 0 };
+	struct stream *st;
 	int ret = req_begin(&r, c, &m->h);
 
 	if (!ret)
@@ -27,7 +28,9 @@ static int cm_open(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 		req_plain(&r, IW_REASON_NOT_STREAM, 0);
 		return 0;
 	}
-	proposal_revive(c, stream_find(g.stream_id), m->conn_id, m->fd);
+	st = stream_find(g.stream_id);
+	if (st)		/* else it is over */
+		proposal_revive(c, st, m->conn_id, m->fd);
 	req_stream(&r, &g);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/base/conf.h"
 #include "daemon/net/ipsec.h"
 #include "daemon/net/locals.h"
 #include "daemon/net/sock.h"
@@ -105,6 +106,19 @@ struct proposal *proposal_next(const struct iw_tuple *t, struct proposal *prev)
 	return NULL;
 }
 
+/* Its address is one that its namespace has, and no other one. */
+static bool at_home(const struct proposal *p)
+{
+	const uint8_t *ip = p->t.local.ip;
+
+	return p->netns == sock_own_netns() ? local_listed(ip) && !iw_ip_loopback(ip) : p->claims && !local_listed(ip);
+}
+
+bool proposals_meet(const struct proposal *p, const struct proposal *o)
+{
+	return p->netns == o->netns || (at_home(p) && at_home(o));
+}
+
 void proposals_of_peer(const uint8_t ip[16], void (*fn)(struct proposal *p))
 {
 	list_each(n, nxt, peer_bucket(ip)) {
@@ -136,6 +150,8 @@ void proposal_free(struct proposal *p)
 	list_del(&p->tuple);
 	list_del(&p->peer);
 	list_del(&p->numbers);
+	if (p->claims)
+		local_unclaim(p->t.local.ip);
 	prm_forget(p->uid);
 	free(p);
 }
@@ -199,14 +215,25 @@ static void same_before(const struct client *c, struct proposal *new)
 		proposal_free(oldest);
 }
 
-/* What speaks against it from the start. */
-static enum iw_reason check(const struct iw_ctl_propose *m, const struct proposal *p)
+/* Of another namespace: who has connected to that address from ours is on this host. */
+static bool claims(struct proposal *p)
 {
+	p->claims = conf.join_namespaces && local_claim(p->t.local.ip, p->netns);
+	if (p->claims)
+		proposals_of_peer(p->t.local.ip, match_comes_home);
+	return p->claims || (conf.join_namespaces && iw_ip_loopback(p->t.local.ip));
+}
+
+/* What speaks against it from the start. */
+static enum iw_reason check(struct proposal *p)
+{
+	bool ours = p->netns == sock_own_netns();
+
+	if (!ours && !claims(p))
+		return IW_REASON_NETNS;
 	if (p->reason == IW_REASON_DOWNGRADED)
 		return p->reason;
-	if (m->netns != sock_own_netns())
-		return IW_REASON_NETNS;
-	return ipsec_check(&p->t);
+	return ours ? ipsec_check(&p->t) : IW_REASON_ACCELERATED;
 }
 
 /* NULL: there are too many. The program need not know; nothing comes of that one. */
@@ -271,8 +298,8 @@ void cm_propose(struct client *c, const struct iw_ctl_propose *m)
 		return;
 	}
 	*p = (struct proposal){
-		.conn_id = m->conn_id, .cookie = m->cookie, .t = t, .slot = m->slot, .fd = m->fd,
-		.is_client = m->flags & IW_CONN_CLIENT, .local = addr_is_local(t.peer.ip), .reason = IW_REASON_UNANSWERED,
+		.conn_id = m->conn_id, .cookie = m->cookie, .netns = m->netns, .t = t, .slot = m->slot, .fd = m->fd,
+		.is_client = m->flags & IW_CONN_CLIENT, .local = m->netns != sock_own_netns() || addr_is_local(t.peer.ip), .reason = IW_REASON_UNANSWERED,
 		.octets = m->octets, .calls = m->calls, .proposed_ms = engine_now_ms(),
 	};
 	same_before(c, p);
@@ -280,7 +307,7 @@ void cm_propose(struct client *c, const struct iw_ctl_propose *m)
 	if (old)
 		proposal_free(old);
 	add(c, p);
-	reason = check(m, p);
+	reason = check(p);
 	if (reason)
 		match_never(p, reason);
 	else

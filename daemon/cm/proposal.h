@@ -26,6 +26,8 @@ struct proposal {
 	struct client *client;		/* NULL: gone, its stream lives on */
 	uint32_t uid;
 	uint64_t conn_id, cookie;
+	uint64_t netns;			/* of its socket; */
+	bool claims;			/* not ours, and its address is counted there (local_claim()) */
 	struct iw_tuple t;
 	uint32_t slot;			/* iw_proc.go */
 	int fd;
@@ -83,6 +85,8 @@ struct list *tuple_bucket(struct list *table, const struct iw_tuple *t);
 
 /* All of a connection, as the end that proposed it sees it: several clients may say that they have it. prev NULL: the first. */
 struct proposal *proposal_next(const struct iw_tuple *t, struct proposal *prev);
+/* Those of other namespaces of this host count, where the administrator says so: can these be two ends of one connection? */
+bool proposals_meet(const struct proposal *p, const struct proposal *o);
 /* All whose other end is at that address. fn may free nothing. */
 void proposals_of_peer(const uint8_t ip[16], void (*fn)(struct proposal *p));
 

@@ -94,7 +94,7 @@ static void no_stream_log(const struct stream_owner *o, const struct iw_tuple *t
 /* Is this the socket of that proposal? Whatever is wrong with it will be next time. */
 static enum iw_reason socket_check(const struct proposal *p, int tcp)
 {
-	enum iw_reason reason = sock_check(tcp);
+	enum iw_reason reason = sock_check(tcp, p->netns);
 	struct iw_tuple t;
 
 	if (reason)
@@ -157,7 +157,7 @@ static struct proposal *other_end(const struct proposal *p)
 	struct iw_tuple mirror = iw_tuple_mirror(&p->t);
 	struct proposal *o = p->local ? proposal_next(&mirror, NULL) : NULL;
 
-	while (o && (o == p || o->state != PROPOSAL_SWITCHED || !o->st || o->never))
+	while (o && (o == p || o->state != PROPOSAL_SWITCHED || !o->st || o->never || !proposals_meet(p, o)))
 		o = proposal_next(&mirror, o);
 	return o;
 }
@@ -222,7 +222,7 @@ static bool not_its_turn(const struct proposal *p, const struct proposal *with)
 	if (o)
 		return true;
 	o = p->local && !with ? proposal_next(&mirror, NULL) : NULL;
-	while (o && (o->state != PROPOSAL_MATCHED || (!o->st && !o->joining)))
+	while (o && (o->state != PROPOSAL_MATCHED || (!o->st && !o->joining) || !proposals_meet(p, o)))
 		o = proposal_next(&mirror, o);
 	return o;
 }

@@ -19,6 +19,12 @@
 
 static uint8_t locals[LOCALS_MAX][16];
 static unsigned int nlocals;
+static struct claim {
+	uint8_t ip[16];
+	uint64_t netns;
+	unsigned int n;		/* how often; 0: free */
+} claims[LOCALS_MAX];
+static unsigned int nclaims;	/* up to the last one that was ever used */
 static struct { int fd; struct op op; uint8_t buf[4096]; } netlink = { .fd = -1 };
 
 bool local_listed(const uint8_t ip[16])
@@ -47,15 +53,53 @@ static void locals_read(void)
 	}
 	freeifaddrs(list);
 	for (unsigned int k = 0; k < nold; k++)
-		if (!local_listed(old[k]))
+		if (!addr_is_local(old[k]))
 			peers_publish(old[k], IW_PEER_UNKNOWN, 0, 0);
 	for (unsigned int k = 0; k < nlocals; k++)
 		peers_publish(locals[k], IW_PEER_LOCAL, 0, 0);
 }
 
+static struct claim *claimed(const uint8_t ip[16])
+{
+	for (unsigned int i = 0; i < nclaims; i++)
+		if (claims[i].n && iw_ip_same(claims[i].ip, ip))
+			return &claims[i];
+	return NULL;
+}
+
+bool local_claim(const uint8_t ip[16], uint64_t netns)
+{
+	struct claim *c = claimed(ip);
+	unsigned int i = 0;
+
+	if (iw_ip_loopback(ip) || iw_ip_any(ip) || local_listed(ip) || (c && c->netns != netns))
+		return false;
+	if (!c) {
+		while (i < nclaims && claims[i].n)
+			i++;
+		if (i == LOCALS_MAX)
+			return false;
+		nclaims = i < nclaims ? nclaims : i + 1;
+		c = &claims[i];
+		memcpy(c->ip, ip, 16);
+		c->netns = netns;
+		peers_publish(ip, IW_PEER_LOCAL, 0, 0);
+	}
+	c->n++;
+	return true;
+}
+
+void local_unclaim(const uint8_t ip[16])
+{
+	struct claim *c = claimed(ip);
+
+	if (c && !--c->n && !local_listed(ip))
+		peers_publish(ip, IW_PEER_UNKNOWN, 0, 0);
+}
+
 bool addr_is_local(const uint8_t ip[16])
 {
-	if (local_listed(ip))
+	if (local_listed(ip) || claimed(ip))
 		return true;
 	if (!iw_ip_loopback(ip))
 		return false;

@@ -45,7 +45,7 @@ uint64_t sock_own_netns(void)
 	return own;
 }
 
-enum iw_reason sock_check(int fd)
+enum iw_reason sock_check(int fd, uint64_t netns)
 {
 	int domain = get_int(fd, SOL_SOCKET, SO_DOMAIN);
 	uint64_t ns;
@@ -57,7 +57,7 @@ enum iw_reason sock_check(int fd)
 	if (get_int(fd, IPPROTO_TCP, TCP_REPAIR) > 0)	/* what is sent goes nowhere, and a close says nothing */
 		return IW_REASON_OPTION;
 	ns = netns_cookie(fd);
-	return ns && ns == sock_own_netns() ? IW_REASON_ACCELERATED : IW_REASON_NETNS;
+	return ns && ns == netns ? IW_REASON_ACCELERATED : IW_REASON_NETNS;
 }
 
 static int get_info(int fd, struct tcp_info *ti)

@@ -9,8 +9,8 @@
 #include "proto/addr.h"
 #include "proto/reason.h"
 
-/* A TCP socket (IPv4 or IPv6, not MPTCP) of our network namespace? ACCELERATED, NOT_STREAM or NETNS. */
-enum iw_reason sock_check(int fd);
+/* A TCP socket (IPv4 or IPv6, not MPTCP) of that network namespace? ACCELERATED, NOT_STREAM or NETNS. */
+enum iw_reason sock_check(int fd, uint64_t netns);
 int sock_state(int fd);						/* TCP_ESTABLISHED, ... or -errno */
 int sock_name(int fd, struct iw_addr *a, bool peer);
 uint64_t sock_cookie(int fd);

@@ -143,6 +143,7 @@ void keep_pair_end(const struct stream *st, unsigned int e)
 {
 	if (!st->keep_slot)
 		return;
+	pairs->slot[st->keep_slot - 1].watched[e] = st->watched[e];
 	pairs->slot[st->keep_slot - 1].end[e].cookie = st->end[e].cookie;
 	pairs->slot[st->keep_slot - 1].end[e].counted = st->end[e].counted;
 }

@@ -22,6 +22,7 @@
 #include "keep_pair.h"
 #include "local.h"
 #include "map.h"
+#include "past.h"
 #include "relay.h"
 #include "rest.h"
 #include "remote.h"
@@ -195,8 +196,10 @@ static void stream_free(struct stream *st)
 	remote_free(st);
 	relay_free(st);
 	upgrade_free(st);
-	local_forget(st);
 	close_carrier(st);
+	if (st->state == STREAM_DEAD)
+		past_keep(st);
+	local_forget(st);
 	tcp_forget(&st->kept);
 	close_tcp(st, 0);
 	close_tcp(st, 1);
@@ -496,7 +499,7 @@ int stream_open(int carrier, struct stream_grant *g)
 		return ret;
 	st = table_find_carrier(cookie, &e);
 	if (!st)
-		return -ENOENT;
+		return past_open(cookie, g);
 	agent_opened(st);
 	*g = (struct stream_grant){
 		.stream_id = st->id, .size = st->size, .carrier = -1, .end = e, .flags = st->state == STREAM_LOCAL ? IW_PAGE_LOCAL : 0,
@@ -525,6 +528,8 @@ int stream_rest(int carrier, uint32_t uid, struct stream_grant *g)
 		.segment = fcntl(st->segment, F_DUPFD_CLOEXEC, 0),
 	};
 	ret = g->segment < 0 ? -errno : cookie_of(s, &cookie);
+	if (!ret)
+		ret = local_watch(st, e, s);
 	if (ret) {
 		close(s);
 		if (g->segment >= 0)

@@ -9,6 +9,7 @@
 #include "local.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,21 @@ void local_forget(struct stream *st)
 	st->watch = -1;
 }
 
+int local_watch(struct stream *st, unsigned int end, int fd)
+{
+	struct epoll_event e = { .events = EPOLLET | EPOLLHUP };
+	int last = st->watched[0] > st->watched[1] ? st->watched[0] : st->watched[1];
+	int number = fcntl(fd, F_DUPFD_CLOEXEC, last + 1), ret;
+
+	if (number < 0)
+		return -errno;
+	ret = epoll_ctl(st->watch, EPOLL_CTL_ADD, number, &e) ? -errno : 0;
+	if (!ret)
+		st->watched[end] = number;
+	close(number);
+	return ret;
+}
+
 /* Whether the set has it under that number, which is the one it was added by. */
 static bool lists(const char *text, int fd)
 {
@@ -101,6 +117,13 @@ static bool lists(const char *text, int fd)
 		if (strtol(p += 4, NULL, 10) == fd)
 			return true;
 	return false;
+}
+
+bool local_lists(int watch, int number)
+{
+	char text[1024];
+
+	return fdinfo(watch, text, sizeof(text)) && lists(text, number);
 }
 
 /* Which ends are still open. Without /proc a hang-up counts as both closed. */

@@ -16,6 +16,7 @@
 #include "preload/opts_tcp.h"
 #include "preload/path.h"
 #include "preload/paths/carrier.h"
+#include "preload/paths/carrier_all.h"
 #include "preload/real.h"
 #include "preload/spin.h"
 #include "preload/stream.h"
@@ -266,6 +267,8 @@ ssize_t iw_carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
 	if (iw_unlikely(io->form == IW_IO_SOCK && ((flags & MSG_OOB) || ((flags & MSG_PEEK) && (flags & MSG_WAITALL)))))
 		return rx_flags(s, fd, io, flags);
+	if (iw_unlikely(flags & MSG_WAITALL && io->form == IW_IO_SOCK && iw_stream_local(s)))
+		return iw_carrier_rx_all(s, fd, io, flags, rx_call);
 	return rx_call(fd, io, flags);
 }
 

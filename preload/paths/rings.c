@@ -9,6 +9,7 @@
 #include "preload/handlers.h"
 #include "preload/map.h"
 #include "preload/paths/carrier.h"
+#include "preload/paths/carrier_all.h"
 #include "preload/paths/rings_priv.h"
 #include "preload/ready.h"
 #include "preload/sys.h"
@@ -131,15 +132,10 @@ void iw_rings_gone(struct iw_stream *s)
 
 void iw_rings_ended(struct iw_stream *s)
 {
-	struct iw_page_end *me = iw_stream_end(s);
-	uint32_t open = IW_CLOSE_OPEN;
-
 	atomic_store(&s->ring_over, true);
 	iw_ring_leave(&s->ring.tx);
-	if (!iw_ring_taken(&s->ring.tx) && (iw_fd_bits(atomic_load(&s->mapped), 0) & POLLHUP)) {
-		atomic_store(&me->close_errno, ECONNRESET);
-		atomic_compare_exchange_strong(&me->close_state, &open, IW_CLOSE_RESET);
-	}
+	if (!iw_ring_taken(&s->ring.tx) && (iw_fd_bits(atomic_load(&s->mapped), 0) & POLLHUP))
+		iw_carrier_received(s, -ECONNRESET);
 }
 
 /* ---- offered, and pulled into ---- */
@@ -176,7 +172,7 @@ static void disarm(struct iw_stream *s)
 
 	s->ring.armed = false;
 	if (behind) {
-		n = IW_SYS(recvfrom, atomic_load(&s->mapped), mem, behind, MSG_DONTWAIT, NULL, NULL);
+		n = iw_carrier_received(s, IW_SYS(recvfrom, atomic_load(&s->mapped), mem, behind, MSG_DONTWAIT, NULL, NULL));
 		iw_ring_filled(&s->ring.rx, behind, n > 0 ? (size_t)n : 0);
 	}
 	if (!behind || waited_for(s))	/* they are told, and woken by the carrier from now on */
@@ -208,7 +204,7 @@ long iw_rings_pull(struct iw_stream *s)
 	uint64_t was = s->ring.rx.pos;
 	size_t len;
 	uint8_t *p = iw_ring_free(&s->ring.rx, &len);
-	long n = len ? IW_SYS(recvfrom, atomic_load(&s->mapped), p, len, MSG_DONTWAIT, NULL, NULL) : 0;
+	long n = len ? iw_carrier_received(s, IW_SYS(recvfrom, atomic_load(&s->mapped), p, len, MSG_DONTWAIT, NULL, NULL)) : 0;
 
 	if (n > 0) {
 		iw_ring_staged(&s->ring.rx, (size_t)n);

@@ -39,8 +39,6 @@ void iw_rings_ended(struct iw_stream *s);
 
 /* have octets of the ring, or as many as are wanted. 0, EFAULT. */
 int iw_rings_take(struct iw_mapped_call *c, size_t have);
-/* What the carrier has now, which is fd. Octets, 0: its end, or -errno. */
-long iw_rings_receive(struct iw_mapped_call *c, int fd);
 
 ssize_t iw_rings_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags);
 ssize_t iw_rings_tx_from(struct iw_stream *s, const struct iw_move *v);

@@ -7,6 +7,7 @@
 #include "preload/deadline.h"
 #include "preload/opts.h"
 #include "preload/paths/carrier.h"
+#include "preload/paths/carrier_all.h"
 #include "preload/paths/rings_priv.h"
 #include "preload/real.h"
 #include "preload/spin.h"
@@ -38,23 +39,6 @@ int iw_rings_take(struct iw_mapped_call *c, size_t have)
 		have -= ok;
 	}
 	return 0;
-}
-
-long iw_rings_receive(struct iw_mapped_call *c, int fd)
-{
-	struct iovec v[IW_MAPPED_VECTOR];
-	struct msghdr m;
-	long n, sum = 0;
-
-	do {
-		iw_mapped_rest_of(c, v, &m);
-		n = IW_SYS(recvmsg, fd, &m, (c->flags & MSG_PEEK) | MSG_DONTWAIT);
-		if (n > 0) {
-			c->done += (size_t)n;
-			sum += n;
-		}
-	} while (n > 0 && (size_t)n == iw_iov_total(v, m.msg_iovlen) && c->done < c->len && !(c->flags & MSG_PEEK));
-	return sum ? sum : n;
 }
 
 /* Of n octets in the ring those that the call has not had: one that peeks leaves them there. */
@@ -145,7 +129,7 @@ static int rx_now(struct iw_mapped_call *c)
 	err = iw_rings_take(c, have);
 	if (err || c->done == c->len)
 		return err;
-	n = iw_rings_receive(c, atomic_load(&s->mapped));
+	n = iw_carrier_receive(c, atomic_load(&s->mapped));
 	if (n > 0 || c->done)
 		return 0;
 	return n == -EAGAIN || n == -EINTR ? EAGAIN : -1;
@@ -186,23 +170,6 @@ static int rx_look(struct iw_mapped_call *c, struct iw_spin *z)
 	return here && iw_rings_again(c) ? err : -1;
 }
 
-/* More than a part, which the carrier's own call would not know of: any handler ends it, and so does the time. */
-static void rx_more(struct iw_mapped_call *c)
-{
-	struct pollfd p = { .fd = c->fd, .events = POLLIN };
-	struct iw_deadline d = { .end = -1 };
-	struct timeval tv = { 0, 0 };
-	socklen_t len = sizeof(tv);
-	struct timespec t;
-	int r;
-
-	if (IW_SYS(getsockopt, c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, &len) >= 0 && (tv.tv_sec || tv.tv_usec))
-		iw_deadline_ns(&d, tv.tv_sec * 1000000000LL + tv.tv_usec * 1000);
-	do
-		r = iw_real.ppoll(&p, 1, iw_deadline_left(&d, &t), NULL);
-	while (r > 0 && iw_rings_receive(c, c->fd) > 0 && c->done < least(c));
-}
-
 /* Octets, or so. */
 static void came(struct iw_mapped_call *c)
 {
@@ -232,7 +199,7 @@ static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_sp
 		n = iw_carrier_rx(s, c->fd, &one, c->flags);
 		n = (ssize_t)c->done + (n > 0 ? n : 0);
 	} else {
-		rx_more(c);
+		iw_carrier_more(c, least(c), iw_mono_ns());
 		n = (ssize_t)c->done;
 	}
 	iw_spin_end(z);

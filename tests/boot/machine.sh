@@ -4,6 +4,7 @@
 #
 #	. "$(dirname "$0")/machine.sh"
 #	machines_up 2		hosts 1 and 2, booted; the checkout is /src in them, read-only
+#	machines_up 2 1		and one host more, with an iwarpd of it: MACHINE_RUNDIR is where they have its run directory
 #	in_machine 1 command ...	as root, bounded; no standard input
 #	done_testing		ends them, too
 
@@ -39,12 +40,12 @@ machine_start() { # HOST ROOT
 	done
 	# the mount goes with the last process
 	# shellcheck disable=SC2016 # that shell's
-	bash -c 'for g in "${@:5}"; do echo $$ >"$g" || exit 1; done
+	bash -c 'for g in "${@:6}"; do echo $$ >"$g" || exit 1; done
 		exec unshare -m --propagation private bash -c '\''mount -t overlay -o "lowerdir=$2,upperdir=$1/up,workdir=$1/work" overlay "$1/root" &&
 			exec systemd-nspawn -q -D "$1/root" --boot --register=no --keep-unit --machine="$3" --console=read-only \
-				--network-namespace-path="$4" --bind-ro="$PWD:/src" --resolv-conf=off --timezone=off --link-journal=no \
-				--system-call-filter="io_uring_setup io_uring_enter io_uring_register" systemd.log_target=journal'\'' bash "${@:1:4}"' \
-		bash "$dir" "$2" "$RIG_ID-$h" "$(host_ns "$h")" "${groups[@]}" >"$dir.log" 2>&1 </dev/null &
+				--network-namespace-path="$4" --bind-ro="$PWD:/src" ${5:+"--bind=$5"} --resolv-conf=off --timezone=off --link-journal=no \
+				--system-call-filter="io_uring_setup io_uring_enter io_uring_register" systemd.log_target=journal'\'' bash "${@:1:5}"' \
+		bash "$dir" "$2" "$RIG_ID-$h" "$(host_ns "$h")" "${MACHINE_RUNDIR:+$(host_dir $((RIG_HOSTS))):$MACHINE_RUNDIR}" "${groups[@]}" >"$dir.log" 2>&1 </dev/null &
 	MACHINE[h]=$!
 }
 
@@ -54,13 +55,14 @@ machine_booted() { # HOST
 	case $(in_machine "$1" systemctl is-system-running) in running | degraded) ;; *) return 1 ;; esac
 }
 
-machines_up() { # N
+machines_up() { # N [1]
 	local h root
 	machines_need
 	root=$("$RIG_TESTS/boot/root" build) || { echo "Bail out! tests/boot/root build failed"; exit 1; }
 	cd "$RIG_TESTS/.." || exit 1
-	RIG_NO_DAEMON=1 rig_up "$1"
+	RIG_NO_DAEMON=1 rig_up $(($1 + ${2-0}))
 	trap 'machine_status=$?; machines_down; (exit $machine_status); rig_trap' EXIT
+	[ -z "${2-}" ] || daemon_start $(($1 + 1)) || exit 1
 	for h in $(seq "$1"); do
 		machine_start "$h" "$root" || { echo "Bail out! no control group"; exit 1; }
 	done

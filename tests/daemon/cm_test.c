@@ -794,7 +794,7 @@ static void with_itself(void **state)
 	close(fd);
 }
 
-static void other_namespace(void **state)
+static void of_other_namespace(enum iw_reason alone)
 {
 	struct iw_ctl_propose m = proposal(w.c, CID, true);
 	int p[2];
@@ -806,7 +806,7 @@ static void other_namespace(void **state)
 	lib_tell(&w.client, &m, -1);
 	lib_propose(&w.server, w.s, SID, false);
 	no_go();
-	refused(lib_switch(&w.client, CID, w.c), IW_REASON_NETNS);
+	refused(lib_switch(&w.client, CID, w.c), alone);
 	/* the same addresses, and a lie about the namespace */
 	assert_int_equal(pipe(p), 0);
 	if (!fork()) {
@@ -834,6 +834,24 @@ static void other_namespace(void **state)
 	assert_int_equal(read(p[0], &byte, 1), 1);
 	close(p[0]);
 	wait(NULL);
+}
+
+static void other_namespace(void **state)
+{
+	of_other_namespace(IW_REASON_NETNS);
+}
+
+/* They may be joined: one's loopback address is still not another one's, and nobody is believed who says that he is of another one. */
+static void other_namespace_joins(void **state)
+{
+	of_other_namespace(IW_REASON_UNANSWERED);
+}
+
+static int setup_joins(void **state)
+{
+	daemon_stop(NULL);
+	d.option = "join_namespaces=yes";
+	return daemon_start(NULL) || setup(NULL);
 }
 
 /* ---- quotas ---- */
@@ -1032,7 +1050,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(both_at_once, setup_at_once, teardown_at_once),
 		cmocka_unit_test_setup_teardown(both_at_once_by_turns, setup_at_once, teardown_at_once),
 		cmocka_unit_test_setup_teardown(both_at_once_one_abandons, setup_at_once, teardown_at_once), T(same_socket_twice),
-		T(forged), T(forged_all_the_time), T(with_itself), T(other_namespace), T(too_many), T(full_book), T(stranger), T(options), T(plain_pages), T(open_by_carrier),
+		T(forged), T(forged_all_the_time), T(with_itself), T(other_namespace),
+		cmocka_unit_test_setup_teardown(other_namespace_joins, setup_joins, teardown_at_once), T(too_many), T(full_book), T(stranger), T(options), T(plain_pages), T(open_by_carrier),
 	};
 
 	own_net();

@@ -271,6 +271,11 @@ void iw_bursts_send(const struct iw_stream *but)
 {
 }
 
+ssize_t iw_carrier_rx_all(struct iw_stream *s, int fd, struct iw_io *io, int flags, ssize_t (*rx)(int fd, struct iw_io *io, int flags))
+{
+	return rx(fd, io, flags);
+}
+
 void iw_map_lock(struct iw_stream *s, struct iw_step *st)
 {
 }

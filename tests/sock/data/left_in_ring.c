@@ -4,6 +4,7 @@
  * call is none that reads: they are spliced into a pipe, others are sent, flags are asked for. All come, in order, and no flag is lost.
  */
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/wait.h>
 
 #include "../sock.h"
@@ -13,8 +14,9 @@
 #define HALF	(OCTETS / 2)
 #define PIPE	65536
 
-enum deed { SPLICED, ANSWERED, SPLICED_FULL, NONBLOCK, NONBLOCK_FORK, DEEDS };
-static const char *const names[DEEDS] = { "spliced", "others are sent", "spliced into a full pipe", "does not wait", "does not wait, over a fork" };
+enum deed { SPLICED, ANSWERED, SPLICED_FULL, NONBLOCK, NONBLOCK_FORK, WATCHED, DEEDS };
+static const char *const names[DEEDS] = { "spliced", "others are sent", "spliced into a full pipe", "does not wait", "does not wait, over a fork",
+	"waited for, and a duplicate is stdio's" };
 
 static char buf[OCTETS];
 
@@ -86,15 +88,45 @@ static void spliced(int fd, bool full)
 
 static void does_not_wait(int fd)
 {
+	char c;
+
 	must(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	must(recv_all(fd, buf, OCTETS) == OCTETS);
-	must(read(fd, buf, 1) == -1 && errno == EAGAIN);
+	t_sync();
+	must(read(fd, buf, 0) == 0 && recv(fd, &c, 1, 0) == -1 && errno == EAGAIN);
+	t_sync();
 	set_nonblock(fd, false);
 }
 
-static void server(int fd)
+/* Its registration is under the number that it had before. */
+static void watched(int fd)
 {
+	int ep = (int)ok(epoll_create1(EPOLL_CLOEXEC)), d;
+	struct epoll_event ev = { .events = EPOLLIN };
+	FILE *f;
+
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev));
+	must(epoll_wait(ep, &ev, 1, T_WAIT_MS) == 1);
+	d = (int)ok(dup(fd));
+	f = fdopen(d, "r");
+	must(f && !fclose(f));
+	for (size_t got = 0; got < OCTETS; got += 500) {
+		ev.events = EPOLLIN;
+		ok(epoll_ctl(ep, EPOLL_CTL_MOD, fd, &ev));
+		must(epoll_wait(ep, &ev, 1, T_WAIT_MS) == 1 && ev.events == EPOLLIN);
+		must(recv_all(fd, buf + got, 500) == 500);
+	}
+	ok(close(ep));
+}
+
+static void server(void)
+{
+	int l = t_listen(0);
+	char end;
+
 	for (int deed = 0; deed < DEEDS; deed++) {
+		int fd = t_accept(l);
+
 		for (int i = 0; i < TURNS; i++) {
 			must(recv(fd, buf, 1, 0) == 1);
 			must(send(fd, buf, 1, 0) == 1);
@@ -108,7 +140,7 @@ static void server(int fd)
 		t_readable(fd, OCTETS);
 		if (deed == NONBLOCK_FORK)
 			a_child_comes_and_goes();
-		else
+		else if (deed != WATCHED)
 			a_duplicate_comes_and_goes(fd);
 		memset(buf, 0, sizeof(buf));
 		switch (deed) {
@@ -121,19 +153,27 @@ static void server(int fd)
 				must(send(fd, "b", 1, 0) == 1);
 			must(recv_all(fd, buf, OCTETS) == OCTETS);
 			break;
+		case WATCHED:
+			watched(fd);
+			break;
 		default:
 			does_not_wait(fd);
 		}
 		t_same(buf, OCTETS, 0, (unsigned int)deed);
+		must(recv(fd, &end, 1, 0) == 0);
 		say("%s: all come", names[deed]);
-		t_sync();
+		close(fd);
 	}
-	close(fd);
 }
 
-static void client(int fd)
+static void client(void)
 {
+	struct sockaddr_storage ss;
+
+	t_peer(&ss);
 	for (int deed = 0; deed < DEEDS; deed++) {
+		int fd = t_connect_to(&ss);
+
 		for (int i = 0; i < TURNS; i++) {
 			must(send(fd, "a", 1, 0) == 1);
 			must(recv(fd, buf, 1, 0) == 1);
@@ -149,10 +189,14 @@ static void client(int fd)
 		t_sync();
 		if (deed == ANSWERED)
 			must(recv_all(fd, buf, TURNS) == TURNS);
-		t_sync();
+		if (deed == NONBLOCK || deed == NONBLOCK_FORK) {
+			t_sync();
+			t_sync();
+		}
+		ok(shutdown(fd, SHUT_WR));
+		must(recv(fd, buf, 1, 0) == 0);
+		close(fd);
 	}
-	must(recv(fd, buf, 1, 0) == 0);
-	close(fd);
 }
 
-SOCK_PAIR(server, client)
+SOCK_ROLES(server, client)
