@@ -113,9 +113,9 @@ void stream_begin(struct stream *s, uint64_t id, int server, int client_proc, in
 	struct walk w = { .rng = { mix(shm->seed, id) } };
 
 	s->id = id;
-	s->may = 0;
-	s->handed = 0;
 	s->epoch = shm->epoch;
+	s->may = s->epoch & 1 && shm->resets ? MAY_DAEMON : 0;	/* set up by one that is about to end */
+	s->handed = 0;
 	s->server = server;
 	s->port = 0;
 	s->accepted = 0;
