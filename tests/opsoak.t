@@ -68,6 +68,7 @@ begin() {
 	pid=$!
 	RIG_PIDS+=($pid)
 	exec {to}>"$RIG_DIR/soak.in"
+	RIG_TOLD[soak]=$to	# for nobody else
 	rm "$RIG_DIR/soak.in"
 }
 answered() { [ "$(grep -c '^\(down\|up\): ' "$log")" -ge "$1" ] || rig_ended "$pid"; }
@@ -117,6 +118,7 @@ watch() {
 ended() {
 	local status
 	exec {to}>&-
+	unset "RIG_TOLD[soak]"
 	wait $pid
 	status=$?
 	streams=$(sed -n 's/^# \([0-9]*\) streams.*/\1/p' "$log" | tail -n 1)
@@ -152,6 +154,7 @@ run() {
 		begin -s 1 -K "${args[@]}"	# so that they know each other
 		path='' every=0 watch
 		exec {to}>&-
+		unset "RIG_TOLD[soak]"
 		until_true 10 nothing_left
 		for h in 1 2; do before[h]=$(has $h) had[h]=$(files $h); done
 	fi

@@ -17,6 +17,8 @@
 
 #include "opsoak.h"
 
+#define YOUNG_MS	3000
+
 static int seconds = 10;
 static bool verbose;
 
@@ -144,8 +146,8 @@ static void down(void)
 	for (int i = 0; i < STREAMS; i++) {
 		struct stream *s = &shm->streams[i];
 
-		/* a pair needs no daemon, unless one relays it, as it may one that was handed on with octets unread (docs/rings.md, 5) */
-		if (s->used && (shm->resets || s->handed))
+		/* a pair needs no daemon, unless one relays it: before it is one, or where it was given up with octets unread (docs/rings.md, 5) */
+		if (s->used && (shm->resets || s->handed || now_ms() - s->begun_ms < YOUNG_MS))
 			s->may |= MAY_DAEMON;
 	}
 }

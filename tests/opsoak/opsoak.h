@@ -97,6 +97,7 @@ struct stream {
 	_Atomic unsigned int may;
 	_Atomic int epoch;		/* of the daemons, when it began */
 	_Atomic int handed;
+	uint64_t begun_ms;
 	_Atomic uint64_t moved_ms;	/* when something was done on it */
 	int server;			/* the worker */
 	_Atomic int port;		/* the client's; 0: not known yet */
