@@ -76,17 +76,39 @@ static void record(struct rest *r, unsigned int end, uint32_t state, uint32_t er
 	atomic_compare_exchange_strong(&e->close_state, &open, state);
 }
 
-/* Who writes this way shut it, or closed: that is said before it can be seen. */
+static struct way *back(const struct way *w)
+{
+	return &w->r->way[w == w->r->way];
+}
+
+static bool closed(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+}
+
+/* Who writes this way shut it, or closed: that is said before it can be seen, and of a close nothing is seen before the whole of it. */
 static void ended(struct way *w)
 {
-	struct pollfd p = { .fd = w->from };
-	bool closed = poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
-
 	w->over = true;
 	record(w->r, w->end, IW_CLOSE_FIN, 0);
-	shutdown(w->to, SHUT_WR);
-	if (closed || w->r->way[w == w->r->way].over)
+	if (closed(w->from) || back(w)->over)
 		finish(w->r);
+	else
+		shutdown(w->to, SHUT_WR);
+}
+
+/* Nobody reads what goes this way. Who has closed with octets unread has reset the connection; who has only shut it is not told of them. */
+static void not_read(struct way *w)
+{
+	w->off = w->len;
+	if (!closed(w->to)) {
+		go_on(w);
+		return;
+	}
+	record(w->r, back(w)->end, IW_CLOSE_RESET, ECONNRESET);
+	finish(w->r);
 }
 
 static void sent(struct op *op, int res, bool more)
@@ -101,8 +123,8 @@ static void sent(struct op *op, int res, bool more)
 		w->off += (size_t)res;
 	if (res > 0 || op_again(res))
 		go_on(w);
-	else	/* nobody reads it: who writes learns it by the kernel */
-		finish(w->r);
+	else
+		not_read(w);
 }
 
 static void received(struct op *op, int res, bool more)
@@ -183,6 +205,8 @@ static void at_once(struct way *w)
 		n = recv(w->from, w->buf, w->size, MSG_DONTWAIT);
 		w->off = 0;
 		w->len = n > 0 ? (size_t)n : 0;
+		if (n < 0 && errno == ECONNRESET)	/* the kernel says it once */
+			record(w->r, w->end, IW_CLOSE_RESET, ECONNRESET);
 	} while (n > 0);
 }
 

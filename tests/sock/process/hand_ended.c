@@ -66,10 +66,10 @@ static void server(void)
 	for (int end = 0; end < ENDS; end++) {
 		pid_t p = (pid_t)ok(fork());
 
-		say("%s", names[end]);
 		if (!p)
 			one(l, end);
 		must(waitpid(p, &st, 0) == p && !st);
+		say("that was one that %s", names[end]);
 		t_sync();
 	}
 }
