@@ -48,7 +48,7 @@ enum iw_fd_kind iw_adopt_slow(int fd)
 	m.conn_id = id;
 	m.fd = fd;
 	m.pad = 0;
-	if (iw_daemon_ready() && !iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0)) {
+	if (iw_daemon_dialled() && !iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0)) {
 		if (fds[1] >= 0)
 			IW_SYS(close, fds[1]);
 		s = r.result || fds[0] < 0 ? NULL : iw_stream_new(&r, fds[0], fd, id);

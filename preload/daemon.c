@@ -302,6 +302,12 @@ bool iw_daemon_ready(void)
 	return r == 0;
 }
 
+bool iw_daemon_dialled(void)
+{
+	atomic_store(&next_try, 0);
+	return iw_daemon_ready();
+}
+
 /* Part of the answer to w. 1: it is complete, 0: there is more to come, -EPROTO. Takes fds when not negative. */
 static int answer(struct waiter *w, const union iw_daemon_in *in, const int fds[2])
 {

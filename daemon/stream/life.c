@@ -500,7 +500,8 @@ int stream_open(int carrier, struct stream_grant *g)
 	st = table_find_carrier(cookie, &e);
 	if (!st)
 		return past_open(cookie, g);
-	agent_opened(st);
+	if (st->state != STREAM_DEAD)
+		agent_opened(st);
 	*g = (struct stream_grant){
 		.stream_id = st->id, .size = st->size, .carrier = -1, .end = e, .flags = st->state == STREAM_LOCAL ? IW_PAGE_LOCAL : 0,
 		.tuple = st->end[e].tuple, .segment = fcntl(st->segment, F_DUPFD_CLOEXEC, 0),

@@ -103,7 +103,7 @@ struct stream *table_find_carrier(uint64_t cookie, unsigned int *end)
 {
 	for (*end = 0; *end < 2; ++*end) {
 		for (struct stream *st = tab.by_cookie[*end][cookie % BUCKETS]; st; st = st->end[*end].hnext) {
-			if (st->end[*end].cookie == cookie && st->state != STREAM_DEAD)
+			if (st->end[*end].cookie == cookie)
 				return st;
 		}
 	}

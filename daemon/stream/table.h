@@ -12,8 +12,8 @@ void table_add(struct stream *st);	/* by id and the carrier of end 0 */
 void table_add_end(struct stream *st, unsigned int end);	/* by that of the other, too */
 void table_del(struct stream *st);
 struct stream *table_next(const struct stream *st);	/* NULL starts */
-/* One that is not dead, and which of its ends has the carrier with this SO_COOKIE. */
 void table_del_end(struct stream *st, unsigned int end);
+/* Perhaps a dead one, and which of its ends has the carrier with this SO_COOKIE. */
 struct stream *table_find_carrier(uint64_t cookie, unsigned int *end);
 
 #endif
