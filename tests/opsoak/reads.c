@@ -202,7 +202,8 @@ static enum op choose(struct hold *h, size_t n, bool wait, size_t *sure)
 
 	if (shm->without[op])
 		op = OP_recv;
-	if (op == OP_fread && (!wait || h->nonblock || !*sure || h->rtimeo || !one_in(r, 4)))
+	/* nor where octets are to be left unread: libc takes more than it is asked for */
+	if (op == OP_fread && (!wait || h->nonblock || !*sure || h->rtimeo || !strchr(parts(h->s, h->me), 'e') || !one_in(r, 4)))
 		op = OP_read;
 	if ((op == OP_waitall || op == OP_peek_all) && (!wait || !*sure))
 		op = OP_recv;
