@@ -61,6 +61,14 @@ static unsigned int eval_remote(struct iw_page_end *me, short bits)
 	return 0;
 }
 
+bool iw_tcp_gone(struct iw_stream *s, short bits)
+{
+	uint32_t shut = atomic_load(&iw_stream_end(s)->shut), oshut = atomic_load(&iw_stream_other(s)->shut);
+	bool in = (shut & IW_SHUT_RD) || (oshut & IW_SHUT_WR), out = (shut & IW_SHUT_WR) || (oshut & IW_SHUT_RD);
+
+	return (bits & POLLHUP) && ((oshut & IW_SHUT_CLOSED) || !(in && out));
+}
+
 /*
  * Local: the kernel tells what happened to the other end; its application, perhaps another user's, writes in the page what it likes. So
  * what stands there says only of which kind an end is that the kernel tells of. A RESET counts once the other end is gone: SO_LINGER
@@ -74,8 +82,7 @@ static unsigned int eval_local(struct iw_stream *s, short bits)
 
 	if (hup && wr && (oshut & IW_SHUT_WR))
 		return IW_TCP_FIN | IW_TCP_CLOSE;
-	/* our own SHUT_RD together with one more shutdown hangs the carrier up as well */
-	if ((bits & POLLHUP) && ((oshut & IW_SHUT_CLOSED) || !((shut & IW_SHUT_RD) && (wr || (oshut & IW_SHUT_RD)))))
+	if (iw_tcp_gone(s, bits))
 		fin = true;
 	if ((bits & POLLERR) || (fin && (bits & POLLHUP) && atomic_load(&s->page->relayed)))	/* the daemon would have said FIN */
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);

@@ -3,6 +3,7 @@
 #ifndef IW_PRELOAD_TCPSTATE_H
 #define IW_PRELOAD_TCPSTATE_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "stream.h"
@@ -17,6 +18,8 @@
 
 /* POLLERR and POLLHUP (and those of events) as the kernel has them for any fd, without waiting. */
 short iw_fd_bits(int fd, short events);
+/* A local stream whose carrier says so: the other end is closed. That hangs up, too, when each direction was shut by somebody. */
+bool iw_tcp_gone(struct iw_stream *s, short bits);
 /* The state, from the path's POLLERR and POLLHUP and the page; records a reset that they tell of. */
 unsigned int iw_tcp_eval(struct iw_stream *s, short bits);
 /* Take sk_err: the errno to report once, or 0. */
