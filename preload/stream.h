@@ -108,13 +108,6 @@ static inline int iw_stream_wait_fd(struct iw_stream *s, int fd)
 
 #define IW_KNOWN_MORE	0x4000	/* TCP has to take something */
 
-/* Bits of iw_page_end.shut. On LOCAL streams the other end's library reads them. */
-#define IW_SHUT_RD	1u
-#define IW_SHUT_WR	2u
-#define IW_SHUT_CLOSED	4u	/* the last descriptor of this end is gone */
-#define IW_SHUT_RST	8u	/* LOCAL: wrote after the peer's close: TCP would have got a RST in CLOSE_WAIT */
-#define IW_SHUT_OOB	16u	/* LOCAL: MSG_OOB was used: POLLPRI, SIOCATMARK and SIGURG are the carrier's */
-
 /* Whether the daemon passes its octets on. */
 static inline void iw_stream_carried(struct iw_stream *s, bool carried)
 {

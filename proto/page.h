@@ -31,6 +31,13 @@
 #define IW_PAGE_LOCAL	0x0001		/* both ends are processes of this host: the carrier joins them directly */
 #define IW_PAGE_NEAR	0x0002		/* LOCAL, or may become so (iw_page_end.hand); before that the page is the daemon's and ours alone */
 
+/* Bits of iw_page_end.shut. On LOCAL streams the other end's library reads them. */
+#define IW_SHUT_RD	1u
+#define IW_SHUT_WR	2u
+#define IW_SHUT_CLOSED	4u	/* the last descriptor of this end is gone */
+#define IW_SHUT_RST	8u	/* LOCAL: wrote after the peer's close: TCP would have got a RST in CLOSE_WAIT */
+#define IW_SHUT_OOB	16u	/* LOCAL: MSG_OOB was used: POLLPRI, SIOCATMARK and SIGURG are the carrier's */
+
 /* iw_page.want: bits */
 #define IW_WANT_BACK	1u		/* relayed, and nothing better will come: ask for the TCP socket (BACK) when the carrier is dry */
 
@@ -62,7 +69,7 @@ struct iw_page_end {
 	_Atomic uint32_t close_state;	/* enum iw_close_state */
 	_Atomic uint32_t close_errno;	/* with RESET: ECONNRESET, ETIMEDOUT, ... */
 	_Atomic uint32_t err_taken;	/* library: 1 when the error was reported once (sk_err semantics) */
-	_Atomic uint32_t shut;		/* library: 1 = SHUT_RD was done, 2 = SHUT_WR was done, 4 = closed; more in preload/stream.h */
+	_Atomic uint32_t shut;		/* library: IW_SHUT_* */
 	_Atomic uint64_t tx_taken;	/* octets the daemon took from the carrier */
 	_Atomic uint64_t tx_acked;	/* of those, octets that the peer had acknowledged when it was written (SIOCOUTQ); modulo 2^64: what was in
 					 * the TCP socket at the switch counts, too */

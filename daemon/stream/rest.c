@@ -81,10 +81,14 @@ static struct way *back(const struct way *w)
 	return &w->r->way[w == w->r->way];
 }
 
-static bool closed(int fd)
+/* That end, whose other side is fd, is closed; shut in both directions it hangs up, too, and goes on to take what it throws away. */
+static bool closed(const struct rest *r, unsigned int end, int fd)
 {
+	uint32_t shut = atomic_load(&r->page->end[end].shut);
 	struct pollfd p = { .fd = fd };
 
+	if (!(shut & IW_SHUT_CLOSED) && (shut & IW_SHUT_RD) && (shut & IW_SHUT_WR))
+		return false;
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
 }
 
@@ -93,7 +97,7 @@ static void ended(struct way *w)
 {
 	w->over = true;
 	record(w->r, w->end, IW_CLOSE_FIN, 0);
-	if (closed(w->from) || back(w)->over)
+	if (closed(w->r, back(w)->end, w->from) || back(w)->over)
 		finish(w->r);
 	else
 		shutdown(w->to, SHUT_WR);
@@ -103,7 +107,7 @@ static void ended(struct way *w)
 static void not_read(struct way *w)
 {
 	w->off = w->len;
-	if (!closed(w->to)) {
+	if (!closed(w->r, w->end, w->to)) {
 		go_on(w);
 		return;
 	}
