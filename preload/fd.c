@@ -185,6 +185,8 @@ static int after_dup(int from, int to)
 	if (iw_word(to))
 		iw_fd_forget(to);
 	iw_word_set(to, iw_kind_dup(from, w));
+	if (iw_word_kind(w) == IW_FD_STREAM)
+		iw_map_duplicated(from, to, iw_stream_at(iw_word_val(w)));
 	return to;
 }
 

@@ -43,6 +43,8 @@ void iw_map_rest_over(struct iw_stream *s);
 bool iw_map_shut(int fd, struct iw_stream *s);
 /* As much of what it left behind as nobody sleeps on any more is closed. */
 void iw_map_sweep(struct iw_stream *s);
+/* to is another number of it, a duplicate of from. While that was made, another thread may have put another carrier in the place of its file. */
+void iw_map_duplicated(int from, int to, struct iw_stream *s);
 /* The last descriptor is about to be closed. */
 void iw_map_close(int fd, struct iw_stream *s);
 /* The program's time-outs, which are the carrier's, are the TCP socket's too. */

@@ -204,7 +204,7 @@ static int ask_rest(int fd)
 	m.conn_id = 0;
 	m.fd = fd;
 	m.pad = 0;
-	if (!iw_daemon_ready() || iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0) || r.result) {
+	if (!iw_daemon_dialled() || iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0) || r.result) {
 		iw_flags_write(fd, &f);
 		return -1;
 	}
@@ -329,6 +329,15 @@ static void rest_away(int fd, struct iw_stream *s)
 		IW_SYS(close, carrier);
 	iw_sig_restore(sigs);
 	errno = saved;
+}
+
+void iw_map_duplicated(int from, int to, struct iw_stream *s)
+{
+	uint64_t sigs = iw_lock(&iw_tab_lock);
+
+	if (iw_fd_ino(to) != s->ino && iw_word(to) == iw_stream_word(s))
+		IW_SYS(dup3, from, to, iw_map_survives_exec(to) ? 0 : O_CLOEXEC);
+	iw_unlock(&iw_tab_lock, sigs);
 }
 
 void iw_map_hand(int fd, struct iw_stream *s)

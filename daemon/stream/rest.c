@@ -92,12 +92,20 @@ static bool closed(const struct rest *r, unsigned int end, int fd)
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
 }
 
-/* Who writes this way shut it, or closed: that is said before it can be seen, and of a close nothing is seen before the whole of it. */
+/*
+ * Who writes this way shut it, or closed: that is said before it can be seen, and of a close nothing is seen before the whole of it. Octets that are on their
+ * way to who has closed he has not read: the kernel may have said so to them.
+ */
 static void ended(struct way *w)
 {
+	bool gone = closed(w->r, back(w)->end, w->from);
+
 	w->over = true;
-	record(w->r, w->end, IW_CLOSE_FIN, 0);
-	if (closed(w->r, back(w)->end, w->from) || back(w)->over)
+	if (gone && back(w)->off < back(w)->len)
+		record(w->r, w->end, IW_CLOSE_RESET, ECONNRESET);
+	else
+		record(w->r, w->end, IW_CLOSE_FIN, 0);
+	if (gone || back(w)->over)
 		finish(w->r);
 	else
 		shutdown(w->to, SHUT_WR);
