@@ -114,8 +114,8 @@ static void ended(struct way *w)
 /* Nobody reads what goes this way. Who has closed with octets unread has reset the connection; who has only shut it is not told of them. */
 static void not_read(struct way *w)
 {
-	w->off = w->len;
-	if (!closed(w->r, w->end, w->to)) {
+	if ((atomic_load(&w->r->page->end[w->end].shut) & IW_SHUT_RD) && !closed(w->r, w->end, w->to)) {
+		w->off = w->len;
 		go_on(w);
 		return;
 	}
