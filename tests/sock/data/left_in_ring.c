@@ -131,7 +131,7 @@ static void server(void)
 			must(recv(fd, buf, 1, 0) == 1);
 			must(send(fd, buf, 1, 0) == 1);
 		}
-		set_nonblock(fd, deed >= NONBLOCK);
+		set_nonblock(fd, deed == NONBLOCK || deed == NONBLOCK_FORK);
 		t_sync();
 		t_readable(fd, HALF);
 		t_until(fd, POLLIN);	/* what comes then comes by the carrier */
