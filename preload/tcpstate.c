@@ -32,6 +32,11 @@ static void record_reset(struct iw_page_end *e, uint32_t from, uint32_t err)
 	atomic_compare_exchange_strong(&e->close_state, &from, IW_CLOSE_RESET);
 }
 
+void iw_tcp_reset(struct iw_stream *s)
+{
+	record_reset(iw_stream_end(s), IW_CLOSE_OPEN, ECONNRESET);
+}
+
 static unsigned int reset_state(const struct iw_page_end *me, bool fin)
 {
 	return IW_TCP_RST | IW_TCP_CLOSE | (fin ? IW_TCP_FIN : 0) |

@@ -20,6 +20,8 @@
 short iw_fd_bits(int fd, short events);
 /* A local stream whose carrier says so: the other end is closed. That hangs up, too, when each direction was shut by somebody. */
 bool iw_tcp_gone(struct iw_stream *s, short bits);
+/* The carrier says that it was reset, which the kernel says once: recorded. */
+void iw_tcp_reset(struct iw_stream *s);
 /* The state, from the path's POLLERR and POLLHUP and the page; records a reset that they tell of. */
 unsigned int iw_tcp_eval(struct iw_stream *s, short bits);
 /* Take sk_err: the errno to report once, or 0. */

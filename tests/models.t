@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md) of rings, and of handing one on (docs/rings.md): no octet lost, doubled or read
+# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md), of rings, and of handing one on (docs/rings.md): no octet lost, doubled or read
 # as the wrong kind, and nobody waits for ever, whatever is slow, breaks, dies or closes at whatever step; and each way to get it wrong that a
 # model knows (FAULT_*) is found. IW_LONG: larger ones, too.
 . "$(dirname "$0")/lib/tap.sh"

@@ -26,7 +26,7 @@ struct proposal {
 	struct client *client;		/* NULL: gone, its stream lives on */
 	uint32_t uid;
 	uint64_t conn_id, cookie;
-	uint64_t netns;			/* of its socket; */
+	uint64_t netns;			/* of its socket, as it says: see socket_check() */
 	bool claims;			/* not ours, and its address is counted there (local_claim()) */
 	struct iw_tuple t;
 	uint32_t slot;			/* iw_proc.go */

@@ -61,7 +61,7 @@ static void look(struct timer *t)
 		timer_start(&timer, ms, look);
 }
 
-/* Its end was told that ours is closed, so it is there. */
+/* Its end was told that ours is closed, so it is there; if it is that end, and not a carrier that is relayed (rest.c). */
 static bool hangs_up(const struct stream *st)
 {
 	struct epoll_event e;

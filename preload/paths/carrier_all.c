@@ -8,20 +8,15 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "preload/opts.h"
 #include "preload/paths/carrier_all.h"
 #include "preload/real.h"
 #include "preload/sys.h"
+#include "preload/tcpstate.h"
 
 long iw_carrier_received(struct iw_stream *s, long n)
 {
-	struct iw_page_end *me = iw_stream_end(s);
-	uint32_t open = IW_CLOSE_OPEN;
-
-	if (iw_unlikely(n == -ECONNRESET)) {
-		atomic_store(&me->close_errno, ECONNRESET);
-		atomic_compare_exchange_strong(&me->close_state, &open, IW_CLOSE_RESET);
-	}
+	if (iw_unlikely(n == -ECONNRESET))
+		iw_tcp_reset(s);
 	return n;
 }
 

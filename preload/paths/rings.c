@@ -135,7 +135,7 @@ void iw_rings_ended(struct iw_stream *s)
 	atomic_store(&s->ring_over, true);
 	iw_ring_leave(&s->ring.tx);
 	if (!iw_ring_taken(&s->ring.tx) && iw_tcp_gone(s, iw_fd_bits(atomic_load(&s->mapped), 0)))
-		iw_carrier_received(s, -ECONNRESET);
+		iw_tcp_reset(s);
 }
 
 /* ---- offered, and pulled into ---- */

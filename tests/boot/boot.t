@@ -6,8 +6,6 @@
 B=build/${IW_BUILD##*/}
 machines_up 2
 
-m() { in_machine "$@"; }
-sh_in() { in_machine "$1" bash -c "$2"; }
 # everything that an installation could leave
 state() {
 	sh_in "$1" 'find / -xdev \( -type f -o -type l \) ! -path "/var/log/*" ! -path "/var/cache/*" ! -path "/var/lib/systemd/*" ! -path "/var/lib/redis/*" \
@@ -99,15 +97,9 @@ m 1 systemctl restart iwarpd
 ok $? "right again: a restart works"
 clean 1 "right again"
 
-# servers of the distribution, with all that their units forbid
-sh_in 1 'dd if=/dev/urandom of=/var/www/html/blob bs=1M count=8 status=none
-	sed -i "s/^bind .*/bind 10.77.0.1/; s/^protected-mode .*/protected-mode no/" /etc/redis/redis.conf
-	mkdir -p /etc/systemd/system/redis-server.service.d /etc/systemd/system/nginx.service.d
-	# the library is a program text of a place that the unit does not know
-	printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\nExecPaths=/usr/local/lib\n" >/etc/systemd/system/redis-server.service.d/iwsock.conf
-	printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\nNoNewPrivileges=yes\nProtectSystem=strict\nReadWritePaths=/run /var/lib/nginx /var/log/nginx\nProtectHome=yes\nPrivateTmp=yes\nRestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX\n" >/etc/systemd/system/nginx.service.d/iwsock.conf
-	systemctl daemon-reload && systemctl restart redis-server nginx'
-ok $? "redis-server and nginx under their own units, with the library" || m 1 journalctl -q --no-pager -n 30 | sed 's/^/# /'
+# servers of the distribution
+servers_with_library 1 NoNewPrivileges=yes ProtectSystem=strict "ReadWritePaths=/run /var/lib/nginx /var/log/nginx" ProtectHome=yes PrivateTmp=yes \
+	"RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX"
 accelerated() { m "$1" iwctl -j reasons | json "sum(r['as_client'] + r['as_server'] for r in d if r['reason_number'] == 0)"; }
 lib() { m 2 env LD_PRELOAD=libiwsock.so "$@"; }
 

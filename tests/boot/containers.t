@@ -7,21 +7,13 @@ MACHINE_RUNDIR=/run/iwarpd
 RIG_OPTS[3]="-o join_namespaces=yes"
 machines_up 2 1
 
-m() { in_machine "$@"; }
-sh_in() { in_machine "$1" bash -c "$2"; }
 joined() { host_ctl 3 -j streams | json "sorted({r['program'] for r in d if r['transport'] == 'local'})"; }
 
 for h in 1 2; do
 	m $h make -s -C /src B="$B" install >"$RIG_DIR/install.$h" 2>&1
 	ok $? "container $h: make install" || sed 's/^/# /' "$RIG_DIR/install.$h"
 done
-sh_in 1 'dd if=/dev/urandom of=/var/www/html/blob bs=1M count=8 status=none
-	sed -i "s/^bind .*/bind 10.77.0.1/; s/^protected-mode .*/protected-mode no/" /etc/redis/redis.conf
-	mkdir -p /etc/systemd/system/redis-server.service.d /etc/systemd/system/nginx.service.d
-	printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\nExecPaths=/usr/local/lib\n" >/etc/systemd/system/redis-server.service.d/iwsock.conf
-	printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\n" >/etc/systemd/system/nginx.service.d/iwsock.conf
-	systemctl daemon-reload && systemctl restart redis-server nginx'
-ok $? "redis-server and nginx under their own units, with the library" || m 1 journalctl -q --no-pager -n 30 | sed 's/^/# /'
+servers_with_library 1
 
 MACHINE_TIMEOUT=300 m 2 env LD_PRELOAD=libiwsock.so redis-benchmark -h 10.77.0.1 -c 4 -n 300000 -t set,get --csv >"$RIG_DIR/benchmark" 2>&1 &
 client=$!

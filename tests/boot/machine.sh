@@ -5,7 +5,8 @@
 #	. "$(dirname "$0")/machine.sh"
 #	machines_up 2		hosts 1 and 2, booted; the checkout is /src in them, read-only
 #	machines_up 2 1		and one host more, with an iwarpd of it: MACHINE_RUNDIR is where they have its run directory
-#	in_machine 1 command ...	as root, bounded; no standard input
+#	in_machine 1 command ...	as root, bounded; no standard input. Shorter: m; sh_in 1 'lines of a shell'
+#	servers_with_library 1 LINE...	redis-server and nginx under their own units, with the library; the lines are for nginx's
 #	done_testing		ends them, too
 
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/rig.sh"
@@ -77,6 +78,24 @@ in_machine() {
 	shift
 	timeout -k 5 "${MACHINE_TIMEOUT:-60}" nsenter -t "${MACHINE_INIT[h]}" -m -u -i -n -p -C -r -w env -i HOME=/root LC_ALL=C.UTF-8 \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@" </dev/null
+}
+
+m() { in_machine "$@"; }
+sh_in() { in_machine "$1" bash -c "$2"; }
+
+# with all that their units forbid; and a file of 8 MiB for nginx
+servers_with_library() {
+	local h=$1 for_nginx
+	shift
+	for_nginx=$(printf '%s\\n' "$@")
+	sh_in "$h" 'dd if=/dev/urandom of=/var/www/html/blob bs=1M count=8 status=none
+		sed -i "s/^bind .*/bind '"$(host_addr "$h")"'/; s/^protected-mode .*/protected-mode no/" /etc/redis/redis.conf
+		mkdir -p /etc/systemd/system/redis-server.service.d /etc/systemd/system/nginx.service.d
+		# the library is a program text of a place that the unit does not know
+		printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\nExecPaths=/usr/local/lib\n" >/etc/systemd/system/redis-server.service.d/iwsock.conf
+		printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\n'"$for_nginx"'" >/etc/systemd/system/nginx.service.d/iwsock.conf
+		systemctl daemon-reload && systemctl restart redis-server nginx'
+	ok $? "redis-server and nginx under their own units, with the library" || m "$h" journalctl -q --no-pager -n 30 | sed 's/^/# /'
 }
 
 # What a machine runs goes with its first process, and with that systemd-nspawn.

@@ -5,8 +5,8 @@
  *	opsoak [-s SECONDS] [-w WORKERS] [-S SEED] [-a ADDRESS[,NETNS[,RUNDIR]]]... [-l LIBRARY] [-c CONF] [-x OPERATION,...] [-r] [-T] [-K] [-v]
  *
  * Two -a: workers in turn here and there, and streams between the two. -l: workers have LD_PRELOAD, IWSOCK_CONF and IWSOCK_RUNDIR. -r: streams end
- * with a daemon that does. -x: without these (taken: nothing is handed on whose other end has ended), -T no threads, -K nobody is killed. What standard input says: down, before a daemon is ended; up, when
- * there is one again. Each is answered.
+ * with a daemon that does. -x: without these (taken: nothing is handed on whose other end has ended), -T no threads, -K nobody is killed. What
+ * standard input says: down, before a daemon is ended; up, when there is one again. Each is answered.
  */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -182,6 +183,9 @@ extern int self_n;
 uint64_t rnd(struct rng *r);
 uint32_t below(struct rng *r, uint32_t n);
 bool one_in(struct rng *r, uint32_t n);
+/* n octets at p in up to PIECES pieces, some of them empty; how many */
+#define PIECES	4
+int pieces(struct rng *r, struct iovec *v, const void *p, size_t n);
 uint64_t mix(uint64_t a, uint64_t b);
 void stream_begin(struct stream *s, uint64_t id, int server, int client_proc, int server_proc);
 bool walk_on(struct walk *w);

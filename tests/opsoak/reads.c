@@ -3,31 +3,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/ioctl.h>
-#include <sys/uio.h>
 
 #include "opsoak.h"
 
 static const enum op ways[] = { OP_read, OP_readv, OP_recv, OP_recvfrom, OP_peek, OP_waitall, OP_peek_all, OP_dontwait, OP_recvmsg, OP_recvmmsg, OP_splice_in,
 	OP_read, OP_recv, OP_read, OP_recv, OP_fread };
 
-/* n octets of buf in pieces, some of them empty */
-static int pieces(struct rng *r, struct iovec *v, char *buf, size_t n)
-{
-	int k = 1 + (int)below(r, 4);
-
-	for (int i = 0; i < k; i++) {
-		size_t m = i == k - 1 ? n : below(r, (uint32_t)n + 1);
-
-		v[i] = (struct iovec){ buf, m };
-		buf += m;
-		n -= m;
-	}
-	return k;
-}
-
 static ssize_t by_msg(struct hold *h, size_t n, int flags)
 {
-	struct iovec v[4];
+	struct iovec v[PIECES];
 	char ctl[64];
 	struct msghdr m = { .msg_iov = v };
 	ssize_t r;
@@ -46,7 +30,7 @@ static ssize_t by_msg(struct hold *h, size_t n, int flags)
 /* More than one message waits for each: never here where nobody may come. */
 static ssize_t by_mmsg(struct hold *h, size_t n, int flags)
 {
-	struct iovec v[4];
+	struct iovec v[PIECES];
 	struct mmsghdr m[4] = { 0 };
 	int k = 1 + (int)below(&h->e->rr, 4), got;
 	size_t each = n / (size_t)k, sum = 0;
@@ -147,7 +131,7 @@ static ssize_t by_peek(struct hold *h, size_t n, int flags)
 
 static ssize_t call(struct hold *h, enum op op, size_t n, int flags, bool wait)
 {
-	struct iovec v[4];
+	struct iovec v[PIECES];
 
 	switch (op) {
 	case OP_read:

@@ -47,6 +47,21 @@ bool one_in(struct rng *r, uint32_t n)
 	return !below(r, n);
 }
 
+int pieces(struct rng *r, struct iovec *v, const void *p, size_t n)
+{
+	char *at = (char *)(uintptr_t)p;
+	int k = 1 + (int)below(r, PIECES);
+
+	for (int i = 0; i < k; i++) {
+		size_t m = i == k - 1 ? n : below(r, (uint32_t)n + 1);
+
+		v[i] = (struct iovec){ at, m };
+		at += m;
+		n -= m;
+	}
+	return k;
+}
+
 static void segment(struct walk *w)
 {
 	static const int kinds[] = { TALK, TALK, TALK, BULK, BULK, DUPLEX, DUPLEX, TRICKLE, IDLE };

@@ -203,19 +203,25 @@ static bool deed_due(struct hold *h)
 	return h->e->deed >= 0 && h->e->rpos + h->e->wpos - h->e->begun >= (uint64_t)h->e->deed_at;
 }
 
+/* What comes before octets is done: a deed that is due, or the next step, where this one wants none. */
+static bool something_else(struct hold *h, int w)
+{
+	if (deed_due(h))
+		deed(h);
+	else if (!w)
+		go_on(h);
+	else
+		return false;
+	return true;
+}
+
 /* One operation, of what may be done without waiting: ready are the bits of poll. */
 void turn(struct hold *h, int ready)
 {
 	int w = wants(h);
 
-	if (deed_due(h)) {
-		deed(h);
+	if (something_else(h, w))
 		return;
-	}
-	if (!w) {
-		go_on(h);
-		return;
-	}
 	if (w & POLLOUT && h->until) {
 		if (now_ms() < h->until)
 			w &= ~POLLOUT;
@@ -252,14 +258,8 @@ void run(struct hold *h)
 	while (!h->gone) {
 		int w = wants(h), bits;
 
-		if (deed_due(h)) {
-			deed(h);
+		if (something_else(h, w))
 			continue;
-		}
-		if (!w) {
-			go_on(h);
-			continue;
-		}
 		if (w & POLLOUT && h->until)
 			pause_now(h);
 		if (w == (POLLIN | POLLOUT)) {

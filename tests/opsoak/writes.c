@@ -3,30 +3,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/sendfile.h>
-#include <sys/uio.h>
 
 #include "opsoak.h"
 
 static const enum op ways[] = { OP_write, OP_writev, OP_send, OP_sendto, OP_send_more, OP_send_dontwait, OP_sendmsg, OP_sendmmsg, OP_splice_out, OP_sendfile,
 	OP_write, OP_send, OP_write, OP_send, OP_fwrite };
 
-static int pieces(struct rng *r, struct iovec *v, const uint8_t *p, size_t n)
-{
-	int k = 1 + (int)below(r, 4);
-
-	for (int i = 0; i < k; i++) {
-		size_t m = i == k - 1 ? n : below(r, (uint32_t)n + 1);
-
-		v[i] = (struct iovec){ (void *)(uintptr_t)p, m };
-		p += m;
-		n -= m;
-	}
-	return k;
-}
-
 static ssize_t by_msg(struct hold *h, const uint8_t *p, size_t n, int flags)
 {
-	struct iovec v[4];
+	struct iovec v[PIECES];
 	struct msghdr m = { .msg_iov = v };
 
 	m.msg_iovlen = (size_t)pieces(&h->e->wr, v, p, n);
@@ -35,7 +20,7 @@ static ssize_t by_msg(struct hold *h, const uint8_t *p, size_t n, int flags)
 
 static ssize_t by_mmsg(struct hold *h, const uint8_t *p, size_t n, int flags)
 {
-	struct iovec v[4];
+	struct iovec v[PIECES];
 	struct mmsghdr m[4] = { 0 };
 	int k = pieces(&h->e->wr, v, p, n), full = 0, got;
 	size_t sum = 0;
@@ -111,7 +96,7 @@ static ssize_t by_stdio(struct hold *h, const uint8_t *p, size_t n)
 
 static ssize_t call(struct hold *h, enum op op, const uint8_t *p, size_t n, int flags, bool wait)
 {
-	struct iovec v[4];
+	struct iovec v[PIECES];
 	off_t from = p - table;
 
 	switch (op) {
