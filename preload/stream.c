@@ -270,8 +270,7 @@ static void forget(int fd, uint32_t w)
 
 	iw_reg_forget(fd);
 	iw_map_close(fd, s);
-	if (atomic_load(&s->refs) > 1)
-		iw_holders_settle(s->holder, fd, false);
+	iw_holders_settle(s->holder, fd, atomic_load(&s->refs) == 1);
 	iw_stream_put(s, true);
 }
 

@@ -181,12 +181,12 @@ static inline int t_until(int fd, int events)
 	t_fail("sock.h", __LINE__, "events did not come");
 }
 
-/* Wait until another thread of ours sleeps in the kernel, or has ended. */
+/* Wait until another thread, of whatever process, sleeps in the kernel, or has ended. */
 static inline void t_asleep(pid_t tid)
 {
 	char name[64], b[512], *p;
 
-	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", (int)tid);
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)tid);
 	for (long n = 0, end = t_ms() + T_WAIT_MS; n < 5; n++, t_nap(1)) {	/* not in a page fault or a lock on the way */
 		int fd = open(name, O_RDONLY | O_CLOEXEC);
 		ssize_t l = fd < 0 ? -1 : read(fd, b, sizeof(b) - 1);
