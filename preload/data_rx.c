@@ -24,6 +24,16 @@ void __chk_fail(void) __attribute__((noreturn));
 #define SCRATCH		16384u
 #define OWN_SCRATCH	1024u	/* on the stack, which may be small */
 
+static inline ssize_t rx_path(struct iw_stream *s, int fd, struct iw_io *io, int flags)
+{
+	ssize_t n;
+
+	do
+		n = iw_path(s)->rx(s, fd, io, flags);
+	while (iw_unlikely(n < 0) && errno == EAGAIN && iw_tcp_reset_comes(s, fd));
+	return n;
+}
+
 /* Of a recv of nothing TCP does not say why its wait was over. */
 static bool waited_for_none(int fd, const struct iw_io *io, int flags)
 {
@@ -50,7 +60,7 @@ static ssize_t rx_count(struct iw_stream *s, int fd, const struct iw_io *whole, 
 	char c;
 
 	iw_io_buf(&io, &c, len ? 1 : 0, IW_IO_SOCK);
-	n = rx_result(s, fd, iw_path(s)->rx(s, fd, &io, flags & ~MSG_WAITALL), whole, flags);
+	n = rx_result(s, fd, rx_path(s, fd, &io, flags & ~MSG_WAITALL), whole, flags);
 	if (n <= 0)
 		return n;
 	inq = iw_path(s)->inq(s, fd);
@@ -70,7 +80,7 @@ static ssize_t rx_discard_by(struct iw_stream *s, int fd, const struct iw_io *wh
 		ssize_t n;
 
 		iw_io_buf(&io, scratch, len - done < size ? len - done : size, IW_IO_SOCK);
-		n = iw_path(s)->rx(s, fd, &io, flags);
+		n = rx_path(s, fd, &io, flags);
 		if (done && n <= 0) {
 			errno = err;
 			break;
@@ -117,7 +127,7 @@ static inline ssize_t stream_rx(struct iw_stream *s, int fd, struct iw_io *io, i
 
 	if (iw_unlikely(flags & ODD_FLAGS))
 		return rx_odd(s, fd, io, flags);
-	n = iw_path(s)->rx(s, fd, io, flags);
+	n = rx_path(s, fd, io, flags);
 	return iw_likely(n > 0) ? n : rx_result(s, fd, n, io, flags);
 }
 

@@ -399,6 +399,8 @@ static ssize_t splice_in(struct iw_stream *s, const struct iw_move *v)
 {
 	ssize_t n = iw_path(s)->rx_into(s, v);
 
+	if (n < 0 && errno == EAGAIN && iw_tcp_reset_comes(s, v->in))
+		n = iw_path(s)->rx_into(s, v);
 	return (n == 0 && v->len) || (n < 0 && errno == ECONNRESET) ? iw_rx_edge(s, v->in, n) : n;
 }
 

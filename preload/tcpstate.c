@@ -9,12 +9,14 @@
 #include "proto/page.h"
 #include "lib.h"
 #include "path.h"
+#include "paths/carrier.h"
 #include "reg.h"
 #include "stream.h"
 #include "sys.h"
 #include "tcpstate.h"
 
 #define SEND_MAX	0x7ffff000u	/* the most that a call sends */
+#define CLOSES_S	1
 
 short iw_fd_bits(int fd, short events)
 {
@@ -153,6 +155,15 @@ ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
 		return 0;
 	err = iw_tcp_take_error(s, st);
 	return err ? iw_fail(err) : 0;
+}
+
+bool iw_tcp_reset_comes(struct iw_stream *s, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec t = { CLOSES_S, 0 };
+
+	return !iw_stream_local(s) && iw_path(s) == &iw_carrier && atomic_load(&iw_stream_end(s)->close_state) == IW_CLOSE_RESET &&
+	       IW_SYS(ppoll, &p, 1, &t, NULL, 8) > 0;
 }
 
 /* The kernel itself raises it: a send of nothing on an end that cannot send. */

@@ -31,6 +31,11 @@ int iw_take_error(struct iw_stream *s, int fd, short bits);
 
 /* The path gave EOF (n == 0) or ECONNRESET (n == -1): what TCP returns. */
 ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n);
+/*
+ * The path gave EAGAIN: of a reset that the daemon has recorded poll() and the like tell (iw_stream_fix_events) before it has given what came before, and
+ * closed the carrier, which it does at once, if it runs. Waits for that: who was told is not to find nothing. true: there is something.
+ */
+bool iw_tcp_reset_comes(struct iw_stream *s, int fd);
 /* The path refused a send of len octets with EPIPE or ECONNRESET: what TCP returns; raises SIGPIPE where TCP does. */
 ssize_t iw_tx_edge(struct iw_stream *s, int fd, size_t len, int flags);
 /* It took n octets, less than the len it was given: how many TCP would have taken. */
