@@ -177,7 +177,7 @@ static void mark_closed(struct iw_stream *s)
 
 	if (!iw_stream_paired(s) || !iw_stream_alone(s, NULL, 0))
 		return;
-	if ((atomic_load(&s->sopt) & IW_SOPT_LINGER0) || iw_rings_unread(s)) {
+	if (atomic_load(&s->sopt) & IW_SOPT_LINGER0) {
 		atomic_store(&peer->close_errno, ECONNRESET);
 		atomic_store(&peer->close_state, IW_CLOSE_RESET);
 	}

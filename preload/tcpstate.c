@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "proto/page.h"
+#include "proto/ring.h"
 #include "lib.h"
 #include "path.h"
-#include "paths/carrier.h"
 #include "reg.h"
 #include "stream.h"
 #include "sys.h"
@@ -68,12 +68,21 @@ static unsigned int eval_remote(struct iw_page_end *me, short bits)
 	return 0;
 }
 
-bool iw_tcp_gone(struct iw_stream *s, short bits)
+/* The carrier says that the other end is closed. That hangs up, too, when each direction was shut by somebody. */
+static bool is_gone(struct iw_stream *s, short bits)
 {
 	uint32_t shut = atomic_load(&iw_stream_end(s)->shut), oshut = atomic_load(&iw_stream_other(s)->shut);
 	bool in = (shut & IW_SHUT_RD) || (oshut & IW_SHUT_WR), out = (shut & IW_SHUT_WR) || (oshut & IW_SHUT_RD);
 
 	return (bits & POLLHUP) && ((oshut & IW_SHUT_CLOSED) || !(in && out));
+}
+
+/* Octets that we sent are in the ring still; whoever is gone did not read them. */
+static bool unread(const struct iw_stream *s)
+{
+	const struct iw_ring r = { .dir = (struct iw_ring_dir *)((uint8_t *)s->page + IW_PAGE_DIRS) + s->end };
+
+	return !iw_ring_taken(&r);
 }
 
 /*
@@ -85,13 +94,13 @@ static unsigned int eval_local(struct iw_stream *s, short bits)
 {
 	struct iw_page_end *me = iw_stream_end(s), *other = iw_stream_other(s);
 	uint32_t shut = atomic_load(&me->shut), oshut = atomic_load(&other->shut);
-	bool fin = oshut & IW_SHUT_WR, wr = shut & IW_SHUT_WR, hup = bits & (POLLHUP | POLLERR);
+	bool fin = oshut & IW_SHUT_WR, wr = shut & IW_SHUT_WR, hup = bits & (POLLHUP | POLLERR), gone = is_gone(s, bits);
 
 	if (hup && wr && (oshut & IW_SHUT_WR))
 		return IW_TCP_FIN | IW_TCP_CLOSE;
-	if (iw_tcp_gone(s, bits))
+	if (gone)
 		fin = true;
-	if ((bits & POLLERR) || (fin && (bits & POLLHUP) && atomic_load(&s->page->relayed)))	/* the daemon would have said FIN */
+	if ((bits & POLLERR) || (gone && unread(s)) || (fin && (bits & POLLHUP) && atomic_load(&s->page->relayed)))	/* the daemon would have said FIN */
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
 	if (hup && atomic_load(&me->close_state) == IW_CLOSE_RESET)
 		return reset_state(me, oshut & IW_SHUT_WR);
@@ -139,7 +148,7 @@ ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
 	uint32_t cs = atomic_load(&me->close_state);
 	unsigned int st;
 
-	if (n == 0 && cs == (iw_stream_local(s) && !atomic_load_explicit(&s->page->relayed, memory_order_relaxed) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
+	if (n == 0 && !(iw_stream_local(s) && unread(s)) && cs == (iw_stream_local(s) && !atomic_load_explicit(&s->page->relayed, memory_order_relaxed) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
 		return 0;
 	if (!iw_stream_verify(fd, s)) {
 		errno = err;
@@ -162,7 +171,7 @@ bool iw_tcp_reset_comes(struct iw_stream *s, int fd)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec t = { CLOSES_S, 0 };
 
-	return !iw_stream_local(s) && iw_path(s) == &iw_carrier && atomic_load(&iw_stream_end(s)->close_state) == IW_CLOSE_RESET &&
+	return !iw_stream_local(s) && !atomic_load(&s->mapped) && atomic_load(&iw_stream_end(s)->close_state) == IW_CLOSE_RESET &&
 	       IW_SYS(ppoll, &p, 1, &t, NULL, 8) > 0;
 }
 

@@ -18,8 +18,6 @@
 
 /* POLLERR and POLLHUP (and those of events) as the kernel has them for any fd, without waiting. */
 short iw_fd_bits(int fd, short events);
-/* A local stream whose carrier says so: the other end is closed. That hangs up, too, when each direction was shut by somebody. */
-bool iw_tcp_gone(struct iw_stream *s, short bits);
 /* The carrier says that it was reset, which the kernel says once: recorded. */
 void iw_tcp_reset(struct iw_stream *s);
 /* The state, from the path's POLLERR and POLLHUP and the page; records a reset that they tell of. */

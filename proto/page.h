@@ -15,16 +15,16 @@
 
 /* ---- the segment of a stream: one sealed memfd, mapped by the daemon and by each process that uses the stream ----
  *
- *	0	struct iw_page	(one page)
- *	4096	struct iw_ring_dir x 2 (ring.h), that of end 0 first: a joined pair
- *	8192	tx ring, then rx ring; of a joined pair the rings of IW_PAGE_RING octets that ends 0 and 1 send by
+ *	0	struct iw_page
+ *	512	struct iw_ring_dir x 2 (ring.h), that of end 0 first: a joined pair
+ *	4096	tx ring, then rx ring; of a joined pair the rings of IW_PAGE_RING octets that ends 0 and 1 send by
  */
 #define IW_PAGE_MAGIC	0x49575047u	/* "IWPG" */
-#define IW_PAGE_VERSION	1
+#define IW_PAGE_VERSION	2
 #define IW_SHORT_US	100u	/* a path on which BBR is no use, by its shortest round trip (docs/upgrade.md, 6) */
-#define IW_PAGE_SIZE	4096u
-#define IW_PAGE_DIRS	4096u		/* offset of the words of rings on one host */
-#define IW_PAGE_RINGS	8192u		/* offset of the first ring */
+#define IW_PAGE_SIZE	4096u		/* of what comes before the rings */
+#define IW_PAGE_DIRS	512u		/* offset of the words of rings on one host */
+#define IW_PAGE_RINGS	IW_PAGE_SIZE	/* offset of the first ring */
 #define IW_PAGE_RING	65536u
 
 /* iw_ctl_stream.flags */
@@ -96,7 +96,7 @@ struct iw_page {
 	struct iw_page_end end[2];
 };
 static_assert(offsetof(struct iw_page, end) == 128, "iw_page");
-static_assert(sizeof(struct iw_page) <= IW_PAGE_SIZE, "iw_page");
+static_assert(sizeof(struct iw_page) <= IW_PAGE_DIRS, "iw_page");
 
 /* ---- the page of a process: between its library and the daemon; each may spoil its own connections only ---- */
 #define IW_PROC_MAGIC	0x49575052u	/* "IWPR" */

@@ -102,17 +102,6 @@ bool iw_rings_hold_rest(struct iw_stream *s)
 	return held;
 }
 
-bool iw_rings_unread(struct iw_stream *s)
-{
-	struct iw_step st;
-	bool are;
-
-	iw_map_lock(s, &st);
-	are = s->ring.segment && iw_rings_left(s);
-	iw_map_unlock(s, &st);
-	return are;
-}
-
 void iw_rings_unmap(struct iw_stream *s)
 {
 	atomic_store(&iw_stream_end(s)->ringed, 0);
@@ -134,8 +123,6 @@ void iw_rings_ended(struct iw_stream *s)
 {
 	atomic_store(&s->ring_over, true);
 	iw_ring_leave(&s->ring.tx);
-	if (!iw_ring_taken(&s->ring.tx) && iw_tcp_gone(s, iw_fd_bits(atomic_load(&s->mapped), 0)))
-		iw_tcp_reset(s);
 }
 
 /* ---- offered, and pulled into ---- */

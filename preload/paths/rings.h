@@ -36,8 +36,6 @@ bool iw_rings_behind(int carrier);
 void iw_rings_unmap(struct iw_stream *s);
 /* Nobody has the stream any more. */
 void iw_rings_gone(struct iw_stream *s);
-/* Are octets unread in its ring? */
-bool iw_rings_unread(struct iw_stream *s);
 
 /* Those that are not shut, by slot. */
 extern struct iw_marks iw_rings_open;

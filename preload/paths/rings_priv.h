@@ -34,7 +34,7 @@ void iw_rings_offer(struct iw_stream *s);
 bool iw_rings_arm(struct iw_stream *s, bool calls);
 /* The ring is shut: what the carrier has comes into it. Octets, 0: its end, or nothing would fit, or -errno. */
 long iw_rings_pull(struct iw_stream *s);
-/* The carrier has come to its end. One that died with octets of ours unread has reset the connection, as with TCP. */
+/* The carrier has come to its end. */
 void iw_rings_ended(struct iw_stream *s);
 
 /* have octets of the ring, or as many as are wanted. 0, EFAULT. */

@@ -177,15 +177,6 @@ static void came(struct iw_mapped_call *c)
 	c->s->ring.wrote = false;
 }
 
-/* Nothing is left but the carrier's end: it says so itself. */
-static ssize_t rx_over(struct iw_mapped_call *c, struct iw_io *io)
-{
-	iw_rings_ended(c->s);
-	iw_rings_leave(c);
-	iw_map_give(c->fd, c->s);
-	return iw_path(c->s)->rx(c->s, c->fd, io, c->flags);
-}
-
 /* Until the carrier has something, with the ring shut and empty: its own call, and its own answer. Locked before, and not after. */
 static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_spin *z)
 {
@@ -214,8 +205,6 @@ static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_sp
 	iw_spin_end(z);
 	if (iw_rings_again(c)) {
 		s->ring.sleepers--;
-		if (!n && c->len)
-			return rx_over(c, io);
 		came(c);
 		iw_rings_leave(c);
 	}
@@ -237,6 +226,15 @@ static bool rx_wait(struct iw_mapped_call *c, struct iw_io *io, struct iw_spin *
 	iw_spin_end(z);
 	*woken = true;
 	return *n < 0;
+}
+
+/* Nothing is left but the carrier's end: it says so itself. */
+static ssize_t rx_over(struct iw_mapped_call *c, struct iw_io *io)
+{
+	iw_rings_ended(c->s);
+	iw_rings_leave(c);
+	iw_map_give(c->fd, c->s);
+	return iw_path(c->s)->rx(c->s, c->fd, io, c->flags);
 }
 
 /* It was a sleep the last time: if looking has not paid either, it is one now, and the carrier's call is all there is to it. */

@@ -15,7 +15,6 @@ size_t iw_rings_end(struct iw_stream *s) { return 0; }
 bool iw_rings_hold(struct iw_stream *s, bool away, uint32_t *epoch) { return false; }
 bool iw_rings_hold_rest(struct iw_stream *s) { return false; }
 bool iw_rings_behind(int carrier) { return false; }
-bool iw_rings_unread(struct iw_stream *s) { return false; }
 void iw_rings_unmap(struct iw_stream *s) { }
 void iw_rings_gone(struct iw_stream *s) { }
 bool iw_rings_look(uint32_t set, bool sleeps) { return false; }
