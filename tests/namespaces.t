@@ -122,6 +122,7 @@ talk "or the daemon's" 4 "$(host_addr 1)" 4 tcp netns
 talked "or the daemon's"
 talk=$first talking=$first_pid server=$first_server
 talked "it has an address"
+until_true 10 no_streams 1	# the daemon has heard of its end
 talk "now it is the other one's" 4 "$(host_addr 2)" 4 local
 talked "now it is the other one's"
 until_true 20 no_streams 1

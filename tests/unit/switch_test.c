@@ -4,6 +4,8 @@
  * connection are the same whatever happens. The program with the library (tests/lib/lines.c) is told what to do line by line.
  */
 #include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +23,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -757,10 +760,45 @@ static void hindered(enum iw_reason reason)
 	peer_gets("y");
 }
 
-static void hindered_by_thread(int does)
+/* The program's thread sleeps in its call: one of those by which a thread waits for a socket. */
+static bool thread_sleeps(void)
+{
+	static const long calls[] = { SYS_recvfrom, SYS_poll, SYS_ppoll, SYS_epoll_wait, SYS_epoll_pwait };
+	char name[64], line[32];
+	struct dirent *d;
+	bool found = false;
+	FILE *f;
+	DIR *dir;
+
+	snprintf(name, sizeof(name), "/proc/%d/task", t.pid);
+	dir = opendir(name);
+	assert_non_null(dir);
+	while (!found && (d = readdir(dir))) {
+		if (d->d_name[0] == '.' || atoi(d->d_name) == t.pid)
+			continue;
+		snprintf(name, sizeof(name), "/proc/%d/task/%d/syscall", t.pid, atoi(d->d_name));
+		f = fopen(name, "r");
+		if (f && fgets(line, sizeof(line), f) && isdigit((unsigned char)line[0]))
+			for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+				found |= atol(line) == calls[i];
+		if (f)
+			fclose(f);
+	}
+	closedir(dir);
+	return found;
+}
+
+static void thread_begins(int does)
 {
 	tell("thread 0 %d", does);
-	usleep(20000);		/* it sleeps by then, or is busy all the same */
+	for (int i = 0; !thread_sleeps(); i++, usleep(1000))
+		if (i > 20000)
+			fail_msg("the program's thread does not wait");
+}
+
+static void hindered_by_thread(int does)
+{
+	thread_begins(does);
 	hindered(IW_REASON_BUSY);
 }
 
@@ -1081,8 +1119,7 @@ static void test_epoll_asleep(void **state)
 	start("upgrade_after 0");
 	ask("add 0", "add 0 %d", EPOLLIN | (int)EPOLLET);
 	proposed();
-	tell("thread 0 -2");
-	usleep(20000);
+	thread_begins(-2);
 	switches();
 	carrier_sends("wake");
 	expect("thread 1");
