@@ -92,16 +92,24 @@ static bool closed(const struct rest *r, unsigned int end, int fd)
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
 }
 
+/* Octets on their way to that end, which has closed: here, or in its ring, of which we know by the words only. */
+static bool unread(const struct rest *r, const struct way *to)
+{
+	struct iw_ring ring = { .dir = (struct iw_ring_dir *)((uint8_t *)r->page + IW_PAGE_DIRS) + !to->end };
+
+	return to->off < to->len || !iw_ring_taken(&ring);
+}
+
 /*
- * Who writes this way shut it, or closed: that is said before it can be seen, and of a close nothing is seen before the whole of it. Octets that are on their
- * way to who has closed he has not read: the kernel may have said so to them.
+ * Who writes this way shut it, or closed: that is said before it can be seen, and of a close nothing is seen before the whole of it. Octets that he had not
+ * read are a reset; those in a carrier the kernel has seen.
  */
 static void ended(struct way *w)
 {
 	bool gone = closed(w->r, back(w)->end, w->from);
 
 	w->over = true;
-	if (gone && back(w)->off < back(w)->len)
+	if (gone && unread(w->r, back(w)))
 		record(w->r, w->end, IW_CLOSE_RESET, ECONNRESET);
 	else
 		record(w->r, w->end, IW_CLOSE_FIN, 0);

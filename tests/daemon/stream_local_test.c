@@ -666,6 +666,24 @@ static void local_rest_unread(void **state)
 	run_until(gone, NULL);
 }
 
+/* The end that was not given away closes with octets unread in its own ring: so is the one that is relayed. */
+static void local_rest_left_there(void **state)
+{
+	struct iw_ring_dir *dir;
+
+	local_pair();
+	left_in_ring(0, "left over");
+	assert_int_equal(rest(), 0);
+	expect_octets(&app[0], "left over");
+	dir = (struct iw_ring_dir *)((uint8_t *)app[0].page + IW_PAGE_DIRS);
+	atomic_store(&dir->head, 5ull << IW_RING_SHIFT);
+	close_app(1);
+	run_until(hung_up, &app[0].fd);
+	assert_int_equal(atomic_load(&app[0].page->end[0].close_state), IW_CLOSE_RESET);
+	close_app(0);
+	run_until(gone, NULL);
+}
+
 static void local_rest_nonsense(void **state)
 {
 	int un[2];
@@ -692,7 +710,7 @@ int main(void)
 		T(ends_are_not_joined), T(another_connection_is_not_joined), T(quota_of_the_second), T(cancelled), T(offered_and_not_taken), T(offered_and_taken), T(offered_by_one_that_closes), T(the_stream_ends_meanwhile),
 		T(at_any_moment), T(local_client_closes), T(local_server_closes), T(local_half_closes_keep_it), T(local_both_killed),
 		T(local_both_half_closed_and_killed), T(local_other_process_dies), T(local_open_by_cookie), T(local_client_gone_at_once),
-		T(local_counts_for_who_keeps_it), T(local_counts_for_the_server), T(options_of_the_witnesses), T(rings_are_registered), T(local_rest), T(local_rest_unread), T(local_rest_nonsense),
+		T(local_counts_for_who_keeps_it), T(local_counts_for_the_server), T(options_of_the_witnesses), T(rings_are_registered), T(local_rest), T(local_rest_unread), T(local_rest_left_there), T(local_rest_nonsense),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
