@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "daemon/base/closing.h"
+#include "daemon/stream/stream.h"
 #include "book.h"
 #include "mapping.h"
 #include "match.h"
@@ -83,6 +84,7 @@ static void cm_closed(struct client *c, uint64_t conn_id)
 {
 	plain_closed(c, conn_id);
 	proposal_closed(c, conn_id);
+	stream_stir();
 }
 
 /* ---- dispatch ---- */
@@ -153,4 +155,5 @@ void cm_client_gone(struct client *c)
 	proposals_client_gone(c);
 	plain_client_gone(c);
 	grants_client_gone(c);
+	stream_stir();
 }

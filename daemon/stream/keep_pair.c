@@ -109,14 +109,16 @@ static int tcp_cookie(int fd, uint64_t *cookie)
 	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len);
 }
 
-void keep_pair(struct stream *st)
+bool keep_pair(struct stream *st)
 {
 	const int fds[] = { st->end[0].tcp, st->end[1].tcp, st->segment, st->watch };
 	char name[NOTIFY_NAME];
 	struct slot *s;
 
-	if (st->keep_slot || !notify_keeps() || !table_make() || !(st->keep_slot = slot_take()))
-		return;
+	if (st->keep_slot || !notify_keeps())
+		return true;
+	if (!table_make() || !(st->keep_slot = slot_take()))
+		return false;
 	s = &pairs->slot[st->keep_slot - 1];
 	*s = (struct slot){ .since_ms = st->since_ms, .client = st->client, .watched = { st->watched[0], st->watched[1] } };
 	for (unsigned int e = 0; e < 2; e++) {
@@ -133,10 +135,11 @@ void keep_pair(struct stream *st)
 	name_of(st, name);
 	if (!tcp_cookie(st->end[0].tcp, &s->tcp) && !notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]))) {
 		s->id = st->id;
-		return;
+		return true;
 	}
-	slot_put(st->keep_slot);	/* again at the next sweep */
+	slot_put(st->keep_slot);
 	st->keep_slot = 0;
+	return false;
 }
 
 void keep_pair_end(const struct stream *st, unsigned int e)

@@ -3,13 +3,15 @@
 #ifndef IWARPD_STREAM_KEEP_PAIR_H
 #define IWARPD_STREAM_KEEP_PAIR_H
 
+#include <stdbool.h>
+
 #define KEEP_PAIRS	"iwsock-pairs.1"	/* names in the store: the table, with the version of its layout, */
 #define KEEP_PAIR	"iwsock-pair-"	/* and, with its slot and id, a pair */
 
 struct stream;
 
-/* It is LOCAL. Where that is not possible now nothing happens, and it can be called again. */
-void keep_pair(struct stream *st);
+/* It is LOCAL. false: that is not possible now, and should be tried again. */
+bool keep_pair(struct stream *st);
 /* Its carrier, or whether it is counted, has changed. */
 void keep_pair_end(const struct stream *st, unsigned int end);
 void keep_pair_not(struct stream *st);	/* any more */

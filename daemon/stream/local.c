@@ -3,8 +3,9 @@
  * A pair of applications of this host holds both ends of the carrier; we only have to learn that both were closed. Until
  * then the witness sockets answer for options. An epoll set that we filled while we had the ends does not keep them open,
  * and the kernel takes an end out of it when its last holder closes (fdinfo lists what is left). What wakes us is the
- * hang-up that this causes at the other end; the second close wakes nobody, so sets with one end left are looked at every
- * 100 ms, and all of them from time to time. Nothing but our own book-keeping waits for that.
+ * hang-up that this causes at the other end; the second close wakes nobody, so sets with one end left are looked at again and again,
+ * and all of them once when something was closed, whose hang-up may have come and gone. While nothing is closed nobody looks.
+ * Nothing but our own book-keeping waits for that.
  */
 #include "local.h"
 
@@ -26,13 +27,17 @@
 #include "table.h"
 
 #define SWEEP_MS	2000u
-#define HALF_MS		100u	/* while there are pairs with one end left */
 #define SWEEP_MAX	256u	/* sets looked at per round */
+#define HALF_MS		100u	/* pairs with one end left; the longer nothing happens, the longer */
+#define HALF_MOST_MS	10000u
 
-static struct timer sweep_timer;
+static struct timer sweep_timer, half_timer;
 static uint64_t sweep_id;	/* where the next round starts */
-static unsigned int nlocal, nhalf;
+static unsigned int sweeps;	/* all of them, so often; the first is under way */
+static struct list half = { &half, &half };
+static unsigned int half_ms;
 static void sweep(struct timer *t);
+static void look_at_half(struct timer *t);
 
 /* ---- rings ---- */
 
@@ -90,6 +95,8 @@ int local_prepare(struct stream *st, int a)
 void local_forget(struct stream *st)
 {
 	rings_over(st);
+	if (st->local_half.next)
+		list_del(&st->local_half);
 	if (st->watch >= 0)
 		close(st->watch);
 	st->watch = -1;
@@ -156,15 +163,14 @@ static void local_check(struct stream *st)
 	rings_over(st);
 	stream_unreserve(st);
 	if (is_open[0] || is_open[1]) {
-		nhalf += !st->local_half;
-		st->local_half = true;
-		if (sweep_timer.due > engine_now_ms() + HALF_MS)
-			timer_start(&sweep_timer, HALF_MS, sweep);
+		if (list_empty(&st->local_half)) {
+			list_add_tail(&half, &st->local_half);
+			half_ms = HALF_MS;
+			timer_start(&half_timer, half_ms, look_at_half);
+		}
 		return;
 	}
-	nlocal--;
-	nhalf -= st->local_half;
-	st->local_half = false;
+	list_del(&st->local_half);
 	/* the two witnesses know nothing of what the applications said: no FIN, no TIME-WAIT */
 	st->tcp_reset = true;
 	keep_pair_not(st);
@@ -183,6 +189,7 @@ static void watch_woken(struct op *op, int res, bool more)
 	}
 	if (!more && res >= 0)
 		watch_arm(st);	/* first, so that nothing happens between the look and the wait */
+	stream_stir();
 	local_check(st);
 }
 
@@ -206,23 +213,43 @@ static void sweep(struct timer *t)
 		next = table_next(st);
 		if (st->state != STREAM_LOCAL)
 			continue;
-		keep_pair(st);
+		if (!keep_pair(st))
+			sweeps = 2;
 		local_check(st);
 	}
 	sweep_id = st ? stream_id(st) : 0;
-	if (nlocal)
-		timer_start(&sweep_timer, nhalf ? HALF_MS : SWEEP_MS, sweep);
+	sweeps -= !st;
+	if (sweeps)
+		timer_start(&sweep_timer, SWEEP_MS, sweep);
+}
+
+static void look_at_half(struct timer *t)
+{
+	list_each(n, next, &half)
+		local_check(list_entry(n, struct stream, local_half));
+	half_ms = half_ms < HALF_MOST_MS / 2 ? 2 * half_ms : HALF_MOST_MS;
+	if (!list_empty(&half))
+		timer_start(&half_timer, half_ms, look_at_half);
+}
+
+void stream_stir(void)
+{
+	if (!sweeps)
+		timer_start(&sweep_timer, SWEEP_MS, sweep);
+	sweeps = 2;
+	half_ms = HALF_MS;
+	if (!list_empty(&half) && half_timer.due > engine_now_ms() + HALF_MS)
+		timer_start(&half_timer, half_ms, look_at_half);
 }
 
 int local_start(struct stream *st)
 {
 	if (st->watch < 0)
 		return -EINVAL;
+	list_init(&st->local_half);
 	register_rings(st);
 	keep_pair(st);
 	watch_arm(st);
-	nlocal++;
-	if (!sweep_timer.due)
-		timer_start(&sweep_timer, SWEEP_MS, sweep);
+	stream_stir();
 	return 0;
 }

@@ -173,6 +173,8 @@ void stream_held(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint
 int stream_open(int carrier, struct stream_grant *g);
 /* The same with another carrier in the place of that one, for one whose ring has octets left: what is sent and received is relayed. Keeps carrier. */
 int stream_rest(int carrier, uint32_t uid, struct stream_grant *g);
+/* A program has ended, or closed something: in a while all pairs are looked at once. */
+void stream_stir(void);
 struct stream *stream_find(uint64_t id);
 uint64_t stream_id(const struct stream *st);
 enum stream_state stream_state(const struct stream *st);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/closing.h"
+#include "daemon/base/list.h"
 #include "stream.h"
 #include "tcp.h"
 
@@ -70,7 +71,7 @@ struct stream {
 	int watch;			/* epoll set with both ends of the pair: see local.c */
 	int watched[2];			/* the numbers that the ends had then */
 	struct op watch_op;
-	bool local_half;		/* one end of the pair is left */
+	struct list local_half;		/* of a pair with one end left: in local.c's list of those */
 	uint32_t keep_slot;		/* 0: it is not kept for the next daemon, see keep_pair.h */
 	struct rnic_mr *ring[2];	/* of the pair: what ends 0 and 1 send by */
 	bool rest[2];			/* what an end sends and receives is relayed: see rest.h */
