@@ -4,6 +4,8 @@
  * another carrier in which they come first, and relays. What is read is what was sent, in order; an end is told only where it is one, a reset only where
  * something has gone wrong; and both ends come to an end, whoever dies at whatever step, and however late an answer comes.
  *
+ * Octets of the other direction may lie in the other end's ring: it reads them, or closes with them unread, which is a reset.
+ *
  * Covered: the giver, who waits for the daemon for a while; a reader (another thread, a child) before, meanwhile and behind that; the other
  * end, which sends and then waits for the end; deaths of all three, of the daemon before and after it answered.
  * Left to others: the ring before it was shut (tests/ring.pml). The cut is in the sizes: one or two octets in the ring, three in all, carriers of two.
@@ -22,6 +24,9 @@ bool c_ended, c_gone;		/* the other end's half is closed; the end itself */
 bool n_ended, n_gone;		/* the same of the daemon's end of the new one */
 bool n_cut;
 bool n_held = true;		/* this end of it: in the answer, or the program's */
+
+byte there;			/* octets of the other direction, in its ring */
+bool closed;			/* the other end, at once, without having shut its half before */
 
 bool relayed;			/* the page: */
 mtype mine = OPEN, theirs = OPEN;
@@ -55,8 +60,13 @@ proctype Other()
 	do
 	:: sent < N && (c_held == 0 || c_cut) -> goto over	/* EPIPE */
 	:: d_step { sent < N && c_held > 0 && !c_cut && nfull(c) -> c!sent; sent++ }
+	:: there > 0 -> there--
 	:: true -> break		/* not all of it */
 	od;
+	if
+	:: d_step { true -> closed = true; c_ended = true; c_gone = true }; goto over
+	:: true
+	fi;
 	c_ended = true;
 	(c_held == 0 || c_cut);
 	if	/* an end is one only where the other program has closed, or is dead */
@@ -134,7 +144,8 @@ proctype Reader()
 		fi
 	od;
 	assert(!said_fin || (got == sent && c_ended));
-	assert(!said_rst || gave_up || daemon_dead || other_dead);
+	assert(!said_fin || !closed || there == 0);
+	assert(!said_rst || gave_up || daemon_dead || other_dead || (closed && there > 0));
 	/* it closes */
 	d_step {
 		if
@@ -207,7 +218,11 @@ proctype Daemon()
 			n_ended = true;
 			record(mine, FIN);
 #else
+#ifdef FAULT_THERE
 			record(mine, FIN);
+#else
+			record(mine, (c_gone && there > 0 -> RST : FIN));
+#endif
 			n_ended = true;
 #endif
 			if
@@ -233,6 +248,7 @@ out:	skip
 init {
 	atomic {
 		if :: ring = 1 :: ring = 2 fi;
+		if :: there = 0 :: there = 1 fi;
 		sent = ring;
 		run Other();
 		run Giver();
