@@ -95,12 +95,13 @@ static unsigned int eval_local(struct iw_stream *s, short bits)
 	struct iw_page_end *me = iw_stream_end(s), *other = iw_stream_other(s);
 	uint32_t shut = atomic_load(&me->shut), oshut = atomic_load(&other->shut);
 	bool fin = oshut & IW_SHUT_WR, wr = shut & IW_SHUT_WR, hup = bits & (POLLHUP | POLLERR), gone = is_gone(s, bits);
+	bool said = bits & POLLHUP && !(wr && (shut & IW_SHUT_RD));	/* not by ourselves */
 
 	if (hup && wr && (oshut & IW_SHUT_WR))
 		return IW_TCP_FIN | IW_TCP_CLOSE;
 	if (gone)
 		fin = true;
-	if ((bits & POLLERR) || (gone && unread(s)) || (fin && (bits & POLLHUP) && atomic_load(&s->page->relayed)))	/* the daemon would have said FIN */
+	if ((bits & POLLERR) || (gone && unread(s)) || (fin && said && atomic_load(&s->page->relayed)))	/* the daemon would have said FIN */
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
 	if (hup && atomic_load(&me->close_state) == IW_CLOSE_RESET)
 		return reset_state(me, oshut & IW_SHUT_WR);
