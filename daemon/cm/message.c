@@ -42,11 +42,16 @@ static int cm_rest(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 	struct stream_grant g = { .carrier = -1, .segment = -1 };
 	struct cm_req r = { 0 };
 	int ret = req_begin(&r, c, &m->h);
+	struct stream *st;
+	unsigned int e;
 
 	if (ret) {
 		close_passed(fd, c->uid);
 		return ret;
 	}
+	st = stream_of_carrier(fd, &e);
+	if (st)
+		switch_joins(st);
 	if (stream_rest(fd, c->uid, &g))
 		req_plain(&r, IW_REASON_NOT_STREAM, 0);
 	else

@@ -396,6 +396,14 @@ static struct proposal *offered(struct client *c, uint64_t id)
 	return p->state == PROPOSAL_MATCHED || (p->backing && p->backing->offered) || mapping_offered(p) ? p : NULL;
 }
 
+void switch_joins(struct stream *st)
+{
+	struct proposal *p = stream_cm_data(st), *o = p ? second(st, p) : NULL;
+
+	if (o && o->joining)
+		switch_settle(o);
+}
+
 int cm_switched(struct client *c, const struct iw_ctl_id *m)
 {
 	struct proposal *p = offered(c, m->id);

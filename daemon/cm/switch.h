@@ -29,6 +29,8 @@ void agent_held(struct proposal *p, uint64_t nonce, bool yes, uint64_t pos, uint
  * From inside p may become SWITCHED or DONE.
  */
 void switch_settle(struct proposal *p);
+/* The library of one end knows that its stream is a pair, as that of the other end has taken what it was offered; so it has, whether it has said so yet or not. */
+void switch_joins(struct stream *st);
 void switch_forget(struct proposal *p);
 
 #endif

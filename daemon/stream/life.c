@@ -509,17 +509,24 @@ int stream_open(int carrier, struct stream_grant *g)
 	return g->segment < 0 ? -errno : 0;
 }
 
+struct stream *stream_of_carrier(int carrier, unsigned int *end)
+{
+	uint64_t cookie;
+
+	return cookie_of(carrier, &cookie) ? NULL : table_find_carrier(cookie, end);
+}
+
 int stream_rest(int carrier, uint32_t uid, struct stream_grant *g)
 {
 	struct stream *st;
 	unsigned int e;
 	uint64_t cookie;
-	int ret = cookie_of(carrier, &cookie), s;
+	int ret, s;
 
-	st = ret ? NULL : table_find_carrier(cookie, &e);
+	st = stream_of_carrier(carrier, &e);
 	if (!st || st->state != STREAM_LOCAL) {
 		close_passed(carrier, uid);
-		return ret ? ret : -ENOENT;
+		return -ENOENT;
 	}
 	ret = rest_begin(st, e, carrier, uid, &s);
 	if (ret)

@@ -171,6 +171,8 @@ void stream_held(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint
 
 /* By SO_COOKIE of an application's carrier: a grant without carrier (-1) for OPEN. -ENOENT. */
 int stream_open(int carrier, struct stream_grant *g);
+/* The stream of that carrier, and which end it is of; or NULL. */
+struct stream *stream_of_carrier(int carrier, unsigned int *end);
 /* The same with another carrier in the place of that one, for one whose ring has octets left: what is sent and received is relayed. Keeps carrier. */
 int stream_rest(int carrier, uint32_t uid, struct stream_grant *g);
 /* A program has ended, or closed something: in a while all pairs are looked at once. */

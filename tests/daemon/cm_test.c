@@ -489,6 +489,37 @@ static void second_abandons(void **state)
 	answer_close(&b);
 }
 
+/* The second end has what it was offered, which the first one sees: it is given away before the second one's program has said so. */
+static void rest_before_switched(void **state)
+{
+	struct iw_ctl_fdmsg m;
+	struct answer a, b, c;
+
+	propose_both();
+	a = first();
+	lib_go(&w.client, CID);
+	b = lib_switch(&w.client, CID, w.c);
+	assert_int_equal(b.m.result, 0);
+	take(&b);
+	iw_ctl_init(&m, IW_CTL_REST, 0);
+	m.conn_id = 0;
+	m.fd = a.fds[0];
+	m.pad = 0;
+	lib_tell(&w.server, &m, a.fds[0]);
+	c = lib_answer(&w.server);
+	assert_int_equal(c.m.result, 0);
+	assert_int_equal(c.m.stream_id, a.m.stream_id);
+	close(a.fds[0]);
+	lib_switched(&w.client, b.m.stream_id, b.fds[0]);
+	close(w.c);
+	w.c = -1;
+	both_ways(b.fds[0], c.fds[0]);
+	close(a.fds[1]);
+	answer_close(&c);
+	expect(b.fds[0], "");
+	answer_close(&b);
+}
+
 static void second_breaks(bool taken)
 {
 	struct lib other = lib_new();
@@ -1043,7 +1074,7 @@ static void open_by_carrier(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined),
+		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched),
 		T(without_go), T(closed_after_go), T(abandoned), T(dies_before_switched), T(dies_after_switched), T(breaks_before_switched),
 		T(second_abandons), T(second_dies_before_switched), T(second_breaks_before_switched), T(back_asked_and_gone), T(back_not_taken),
 		T(back_taken_and_gone), T(back_abandoned), T(alone), T(alone_in_bulk), T(not_a_stream),
