@@ -192,27 +192,47 @@ static void as_it_was(int from, int to, const struct iw_flags *f)
  * The daemon relays from now on, first what is left in the ring. Returns the carrier that it gives for that, or -1: it does not. The flags of the one
  * that it has are its own from then on.
  */
-static int ask_rest(int fd)
+static int ask_rest(int mine, int fd)
 {
 	struct iw_ctl_fdmsg m;
 	struct iw_ctl_stream r;
 	int fds[2] = { -1, -1 };
 	struct iw_flags f;
 
-	iw_flags_read(fd, &f);
+	iw_flags_read(mine, &f);
 	iw_ctl_init(&m, IW_CTL_REST, 0);
 	m.conn_id = 0;
 	m.fd = fd;
 	m.pad = 0;
-	if (!iw_daemon_dialled() || iw_daemon_ask(&m, fd, &r, sizeof(r), fds, 0) || r.result) {
-		iw_flags_write(fd, &f);
+	if (!iw_daemon_dialled() || iw_daemon_ask(&m, mine, &r, sizeof(r), fds, 0) || r.result) {
+		iw_flags_write(mine, &f);
 		return -1;
 	}
 	if (fds[1] >= 0)
 		IW_SYS(close, fds[1]);
 	if (fds[0] >= 0)
-		as_it_was(fd, fds[0], &f);
+		as_it_was(mine, fds[0], &f);
 	return fds[0];
+}
+
+/*
+ * The other carrier, or -1: without the daemon the pair is reset. Another thread may close it meanwhile, and get the number for something else, which
+ * this must not be done to: by a duplicate of our own. Then there is nothing to give, and nobody to tell.
+ */
+static int rest_elsewhere(int fd, struct iw_stream *s)
+{
+	int mine = (int)IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0), carrier = -1;
+
+	if (mine >= 0)
+		mine = iw_fd_hide(mine);
+	if (iw_fd_ino(mine < 0 ? fd : mine) == s->ino) {
+		carrier = mine < 0 ? -1 : ask_rest(mine, fd);
+		if (carrier < 0)
+			iw_stream_reset(s, mine < 0 ? fd : mine);
+	}
+	if (mine >= 0)
+		iw_fd_unhide_close(mine);
+	return carrier;
 }
 
 /*
@@ -226,11 +246,8 @@ static int give_rings(int fd, struct iw_stream *s, bool shut, bool away)
 
 	if (!iw_rings_hold(s, away, &epoch))
 		return 0;
-	if (atomic_load(&s->held)) {
-		carrier = ask_rest(fd);
-		if (carrier < 0)
-			iw_stream_reset(s, fd);
-	}
+	if (atomic_load(&s->held))
+		carrier = rest_elsewhere(fd, s);
 	tcp = out_of_sets(fd, s, epoch, true, shut, carrier);
 	if (carrier >= 0)
 		IW_SYS(close, carrier);
@@ -303,26 +320,28 @@ static void rest_away(int fd, struct iw_stream *s)
 {
 	int saved = errno, carrier;
 	struct iw_step st;
-	uint64_t sigs = iw_sig_block();
+	uint64_t sigs = iw_sig_block(), ino = s->ino;
+	bool still;
 
 	if (!iw_rings_hold_rest(s)) {
 		iw_sig_restore(sigs);
 		return;
 	}
-	carrier = ask_rest(fd);
-	if (carrier < 0)
-		iw_stream_reset(s, fd);
+	carrier = rest_elsewhere(fd, s);
 	iw_lock_only(&iw_tab_lock);
-	if (carrier >= 0) {
+	still = s->ino == ino && iw_path(s) == &iw_rest;	/* nobody has closed it */
+	if (still && carrier >= 0) {
 		for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
 			iw_reg_detach(i);
 		replace(s, carrier);
 		for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
 			iw_reg_attach(i, true);
 	}
-	iw_map_lock(s, &st);
-	iw_map_rest_over(s);
-	iw_map_unlock(s, &st);
+	if (still) {
+		iw_map_lock(s, &st);
+		iw_map_rest_over(s);
+		iw_map_unlock(s, &st);
+	}
 	unhold(s);
 	iw_unlock_only(&iw_tab_lock);
 	if (carrier >= 0)
