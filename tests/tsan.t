@@ -25,7 +25,7 @@ IW_BUILD=$b TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" tests
 ok $? "$progs: plain, on one host without and with rings, on two, mapped, at any call" || sed 's/^/# /' "$b/out" | tail -n 60
 is "$(grep -Ec '^ok .* (remote|mapped|restless)$' "$b/out")" 24 "all of them ran"
 for p in quiet holders sets ready; do
-	$cc -o "$b/${p}_test" tests/unit/${p}_test.c -lcmocka -lpthread && TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" "$b/${p}_test" >"$b/out" 2>&1
+	$cc -o "$b/${p}_test" tests/unit/${p}_test.c "$IW_BUILD/libproto.a" -lcmocka -lpthread && TSAN_OPTIONS="log_path=$b/report:exitcode=66:${TSAN_OPTIONS-}" "$b/${p}_test" >"$b/out" 2>&1
 	ok $? "tests/unit/${p}_test" || sed 's/^/# /' "$b/out" | tail -n 20
 done
 cat "$b"/report.* 2>/dev/null | head -n 60 >"$b/reports"
