@@ -221,14 +221,16 @@ static int ask_rest(int mine, int fd)
  */
 static int rest_elsewhere(int fd, struct iw_stream *s)
 {
-	int mine = (int)IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0), carrier = -1;
+	int mine = (int)IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0), at, carrier = -1;
 
 	if (mine >= 0)
 		mine = iw_fd_hide(mine);
-	if (iw_fd_ino(mine < 0 ? fd : mine) == s->ino) {
-		carrier = mine < 0 ? -1 : ask_rest(mine, fd);
+	at = mine < 0 ? fd : mine;	/* no numbers are left */
+	if (iw_fd_ino(at) == s->ino) {
+		if (mine >= 0)
+			carrier = ask_rest(mine, fd);
 		if (carrier < 0)
-			iw_stream_reset(s, mine < 0 ? fd : mine);
+			iw_stream_reset(s, at);
 	}
 	if (mine >= 0)
 		iw_fd_unhide_close(mine);

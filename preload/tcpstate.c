@@ -16,7 +16,7 @@
 #include "tcpstate.h"
 
 #define SEND_MAX	0x7ffff000u	/* the most that a call sends */
-#define CLOSES_S	1
+#define CLOSES_S	1	/* it does so at once; a daemon that is stopped is not waited for any longer */
 
 short iw_fd_bits(int fd, short events)
 {
@@ -95,13 +95,13 @@ static unsigned int eval_local(struct iw_stream *s, short bits)
 	struct iw_page_end *me = iw_stream_end(s), *other = iw_stream_other(s);
 	uint32_t shut = atomic_load(&me->shut), oshut = atomic_load(&other->shut);
 	bool fin = oshut & IW_SHUT_WR, wr = shut & IW_SHUT_WR, hup = bits & (POLLHUP | POLLERR), gone = is_gone(s, bits);
-	bool said = bits & POLLHUP && !(wr && (shut & IW_SHUT_RD));	/* not by ourselves */
+	bool theirs = (bits & POLLHUP) && !(wr && (shut & IW_SHUT_RD));	/* a hang-up that is not our own doing: the daemon would have said FIN before */
 
 	if (hup && wr && (oshut & IW_SHUT_WR))
 		return IW_TCP_FIN | IW_TCP_CLOSE;
 	if (gone)
 		fin = true;
-	if ((bits & POLLERR) || (gone && unread(s)) || (fin && said && atomic_load(&s->page->relayed)))	/* the daemon would have said FIN */
+	if ((bits & POLLERR) || (gone && unread(s)) || (fin && theirs && atomic_load(&s->page->relayed)))
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
 	if (hup && atomic_load(&me->close_state) == IW_CLOSE_RESET)
 		return reset_state(me, oshut & IW_SHUT_WR);
@@ -147,16 +147,17 @@ ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
 	struct iw_page_end *me = iw_stream_end(s);
 	int err = errno;
 	uint32_t cs = atomic_load(&me->close_state);
+	bool local = iw_stream_local(s);
 	unsigned int st;
 
-	if (n == 0 && !(iw_stream_local(s) && unread(s)) && cs == (iw_stream_local(s) && !atomic_load_explicit(&s->page->relayed, memory_order_relaxed) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
+	if (n == 0 && !(local && unread(s)) && cs == (local && !atomic_load_explicit(&s->page->relayed, memory_order_relaxed) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
 		return 0;
 	if (!iw_stream_verify(fd, s)) {
 		errno = err;
 		return n;
 	}
 	st = iw_tcp_eval(s, n < 0 ? POLLERR | POLLHUP : iw_path(s)->bits(s, fd, 0));
-	if (!st && !iw_stream_local(s) && !(atomic_load(&me->shut) & IW_SHUT_RD)) {
+	if (!st && !local && !(atomic_load(&me->shut) & IW_SHUT_RD)) {
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
 		st = iw_tcp_eval(s, 0);
 	}

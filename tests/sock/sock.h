@@ -442,6 +442,20 @@ static inline size_t recv_all(int fd, void *p, size_t n)
 	return got;
 }
 
+/* Both ends are awake: an octet goes from the client to the server and back, so often. */
+static inline void t_wake(int fd, bool is_client, int turns)
+{
+	char c = 'a';
+
+	for (int i = 0; i < turns; i++) {
+		if (is_client)
+			must(send(fd, &c, 1, 0) == 1);
+		must(recv(fd, &c, 1, 0) == 1);
+		if (!is_client)
+			must(send(fd, &c, 1, 0) == 1);
+	}
+}
+
 static inline void send_str(int fd, const char *s)
 {
 	send_all(fd, s, strlen(s));

@@ -29,13 +29,7 @@ static void shuts(int fd)
 
 static void run(int fd, int way, bool is_client)
 {
-	for (int i = 0; i < TURNS; i++) {
-		if (is_client)
-			must(send(fd, "a", 1, 0) == 1);
-		must(recv(fd, buf, 1, 0) == 1);
-		if (!is_client)
-			must(send(fd, buf, 1, 0) == 1);
-	}
+	t_wake(fd, is_client, TURNS);
 	if ((way & 1) == is_client) {
 		t_readable(fd, OCTETS);
 		must(recv(fd, buf, 1, MSG_PEEK | MSG_DONTWAIT) == 1);

@@ -19,13 +19,7 @@ static void both(int fd, int way, bool is_client)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
 
-	for (int i = 0; i < TURNS; i++) {
-		if (is_client)
-			must(send(fd, "a", 1, 0) == 1);
-		must(recv(fd, buf, 1, 0) == 1);
-		if (!is_client)
-			must(send(fd, buf, 1, 0) == 1);
-	}
+	t_wake(fd, is_client, TURNS);
 	t_fill(buf, OCTETS, 0, is_client);
 	for (int at = 0; at < OCTETS; at += 100)
 		must(send(fd, buf + at, 100, 0) == 100);

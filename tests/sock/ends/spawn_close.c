@@ -21,13 +21,7 @@ static pid_t talk(int fd, bool is_client)
 {
 	pid_t pid = getpid();
 
-	for (int i = 0; i < TURNS; i++) {
-		if (is_client)
-			must(send(fd, "a", 1, 0) == 1);
-		must(recv(fd, buf, 1, 0) == 1);
-		if (!is_client)
-			must(send(fd, buf, 1, 0) == 1);
-	}
+	t_wake(fd, is_client, TURNS);
 	must(send(fd, &pid, sizeof(pid), 0) == sizeof(pid));
 	must(recv_all(fd, &pid, sizeof(pid)) == sizeof(pid));
 	return pid;
