@@ -383,16 +383,14 @@ int iw_map_option(int fd, int name)
 	return IW_SYS(getsockopt, fd, SOL_SOCKET, name, &v, &l) < 0 ? 0 : v;
 }
 
-/* The daemon looks at what was written. */
-static bool dry(struct iw_stream *s, int fd)
+bool iw_map_dry(struct iw_stream *s, int fd)
 {
 	int n = 0;
 
 	return IW_SYS(ioctl, fd, SIOCINQ, &n) >= 0 && !n;
 }
 
-/* Behind the gate. */
-static bool may(int fd, struct iw_stream *s)
+bool iw_map_may(int fd, struct iw_stream *s)
 {
 	struct iw_page_end *me = iw_stream_end(s);
 	struct iw_files files;
@@ -527,9 +525,9 @@ static bool take(int fd, struct iw_stream *s)
 {
 	struct given g = { .tcp = -1 };
 
-	if (iw_stream_local(s) || iw_stream_own(s, fd) || !may(fd, s) || !ask(fd, s, &g))
+	if (iw_stream_local(s) || iw_stream_own(s, fd) || !iw_map_may(fd, s) || !ask(fd, s, &g))
 		return false;
-	if (!prepare(fd, s, &g) || !dry(s, fd) || !put_in_place(fd, s, &g)) {
+	if (!prepare(fd, s, &g) || !iw_map_dry(s, fd) || !put_in_place(fd, s, &g)) {
 		drop(&g);
 		iw_daemon_tell_id(IW_CTL_ABANDON, s->stream_id, IW_REASON_BUSY, fd);
 		return false;
@@ -545,7 +543,7 @@ static bool take_rings(int fd, struct iw_stream *s)
 
 	if (iw_fd_bits(fd, POLLRDHUP | POLLPRI) & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI))
 		atomic_store(&s->ring_over, true);
-	if (s->ring.segment || atomic_load(&s->ring_over) || !may(fd, s))	/* something is left of the one before */
+	if (s->ring.segment || atomic_load(&s->ring_over) || !iw_map_may(fd, s))	/* something is left of the one before */
 		return false;
 	g.tcp = (int)IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0);
 	if (g.tcp >= 0)
@@ -578,7 +576,7 @@ static bool wet(struct iw_stream *s, int fd)
 {
 	uint8_t n = atomic_load_explicit(&s->map_wet, memory_order_relaxed);
 
-	if (n >= WET || dry(s, fd))
+	if (n >= WET || iw_map_dry(s, fd))
 		return false;
 	atomic_store_explicit(&s->map_wet, n + 1, memory_order_relaxed);
 	return true;
@@ -594,12 +592,12 @@ void iw_map_take(int fd, struct iw_stream *s)
 		atomic_store_explicit(&s->map_drains, drains - 1, memory_order_relaxed);
 	else if (rest)
 		atomic_store_explicit(&s->map_rest, rest - 1, memory_order_relaxed);
-	if ((drains ? drains > 1 && !dry(s, fd) : rest || wet(s, fd)) || iw_in_vfork())
+	if ((drains ? drains > 1 && !iw_map_dry(s, fd) : rest || wet(s, fd)) || iw_in_vfork())
 		return;
 	atomic_store_explicit(&s->map_wet, 0, memory_order_relaxed);
 	sigs = iw_sig_block();
 	atomic_store_explicit(&s->map_drains, 0, memory_order_relaxed);
-	if (!behind_gate(fd, s, take) && !drains && !dry(s, fd)) {
+	if (!behind_gate(fd, s, take) && !drains && !iw_map_dry(s, fd)) {
 		atomic_store_explicit(&s->map_drains, DRAINS, memory_order_relaxed);
 	} else if (!atomic_load(&s->mapped)) {
 		atomic_store_explicit(&s->map_rest, 8u << tries, memory_order_relaxed);
@@ -611,14 +609,18 @@ void iw_map_take(int fd, struct iw_stream *s)
 bool iw_map_rings(int fd, struct iw_stream *s)
 {
 	uint8_t tries = atomic_load_explicit(&s->map_tries, memory_order_relaxed);
+	bool relayed = atomic_load_explicit(&iw_stream_end(s)->relay, memory_order_relaxed) == IW_RELAY_ON, done;
 	uint64_t sigs;
-	bool done;
 
-	if (iw_in_vfork())
+	if (iw_in_vfork() || (relayed && wet(s, fd)))
 		return false;
+	atomic_store_explicit(&s->map_wet, 0, memory_order_relaxed);
 	sigs = iw_sig_block();
-	done = behind_gate(fd, s, take_rings);
-	if (!done) {
+	done = behind_gate(fd, s, relayed ? iw_map_direct : take_rings);
+	if (done && relayed) {
+		atomic_store_explicit(&s->map_tries, 0, memory_order_relaxed);
+		done = false;		/* the next call does */
+	} else if (!done) {
 		atomic_store_explicit(&s->map_rest, 8u << tries, memory_order_relaxed);
 		atomic_store_explicit(&s->map_tries, tries + (tries < IW_CAND_TRIES), memory_order_relaxed);
 	}

@@ -14,14 +14,22 @@
 
 /* The daemon would give it: asks when it may be taken, in the call's turn on fd. Keeps errno. */
 void iw_map_take(int fd, struct iw_stream *s);
-/* A pair of this host may go by rings: the same, and nobody is asked. true: it does. */
+/* A pair of this host may go by rings: the same, and nobody is asked. true: it does. One that is relayed at this end is to be direct first. */
 bool iw_map_rings(int fd, struct iw_stream *s);
+/* Nobody relays it but for this end. */
+static inline bool iw_map_ringable(struct iw_stream *s)
+{
+	uint32_t mine = atomic_load_explicit(&iw_stream_end(s)->relay, memory_order_relaxed);
+
+	return mine == IW_RELAY_ON || (mine == IW_RELAY_NONE && atomic_load_explicit(&iw_stream_other(s)->relay, memory_order_relaxed) == IW_RELAY_NONE);
+}
+
 /* It is time to ask. */
 static inline bool iw_map_wants_rings(struct iw_stream *s)
 {
 	uint32_t rest = atomic_load_explicit(&s->map_rest, memory_order_relaxed);
 
-	if (!atomic_load_explicit(&iw_conf_rings, memory_order_relaxed) || !iw_stream_local(s) || atomic_load_explicit(&s->page->relayed, memory_order_relaxed) || atomic_load_explicit(&s->mapped, memory_order_relaxed) ||
+	if (!atomic_load_explicit(&iw_conf_rings, memory_order_relaxed) || !iw_stream_local(s) || !iw_map_ringable(s) || atomic_load_explicit(&s->mapped, memory_order_relaxed) ||
 	    atomic_load_explicit(&s->ring_over, memory_order_relaxed))
 		return false;
 	if (rest)

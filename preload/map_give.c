@@ -113,8 +113,7 @@ static int number(struct iw_stream *s, int fd)
 	return -1;
 }
 
-/* Another carrier in the place of the one that it had, under all its numbers. */
-static void replace(struct iw_stream *s, int carrier)
+void iw_map_replace(struct iw_stream *s, int carrier)
 {
 	for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
 		IW_SYS(dup3, carrier, i, iw_map_survives_exec(i) ? 0 : O_CLOEXEC);
@@ -133,7 +132,7 @@ static int out_of_sets(int fd, struct iw_stream *s, uint32_t epoch, bool again, 
 	if (atomic_load(&s->mapped) && atomic_load(&s->map_epoch) == epoch) {
 		iw_reg_detach(fd);
 		if (carrier >= 0)
-			replace(s, carrier);
+			iw_map_replace(s, carrier);
 		tcp = stop(s);
 		if (shut)
 			IW_SYS(shutdown, fd, SHUT_WR);
@@ -188,11 +187,8 @@ static void as_it_was(int from, int to, const struct iw_flags *f)
 	iw_flags_write(to, f);
 }
 
-/*
- * The daemon relays from now on, first what is left in the ring. Returns the carrier that it gives for that, or -1: it does not. The flags of the one
- * that it has are its own from then on.
- */
-static int ask_rest(int mine, int fd)
+/* With REST the daemon relays from now on: the flags of the one that it is given are its own from then on. */
+int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd)
 {
 	struct iw_ctl_fdmsg m;
 	struct iw_ctl_stream r;
@@ -200,7 +196,7 @@ static int ask_rest(int mine, int fd)
 	struct iw_flags f;
 
 	iw_flags_read(mine, &f);
-	iw_ctl_init(&m, IW_CTL_REST, 0);
+	iw_ctl_init(&m, type, 0);
 	m.conn_id = 0;
 	m.fd = fd;
 	m.pad = 0;
@@ -228,7 +224,7 @@ static int rest_elsewhere(int fd, struct iw_stream *s)
 	at = mine < 0 ? fd : mine;	/* no numbers are left */
 	if (iw_fd_ino(at) == s->ino) {
 		if (mine >= 0)
-			carrier = ask_rest(mine, fd);
+			carrier = iw_map_ask_carrier(IW_CTL_REST, mine, fd);
 		if (carrier < 0)
 			iw_stream_reset(s, at);
 	}
@@ -335,7 +331,7 @@ static void rest_away(int fd, struct iw_stream *s)
 	if (still && carrier >= 0) {
 		for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
 			iw_reg_detach(i);
-		replace(s, carrier);
+		iw_map_replace(s, carrier);
 		for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
 			iw_reg_attach(i, true);
 	}

@@ -101,7 +101,7 @@ static unsigned int eval_local(struct iw_stream *s, short bits)
 		return IW_TCP_FIN | IW_TCP_CLOSE;
 	if (gone)
 		fin = true;
-	if ((bits & POLLERR) || (gone && unread(s)) || (fin && theirs && atomic_load(&s->page->relayed)))
+	if ((bits & POLLERR) || (gone && unread(s)) || (fin && theirs && iw_page_relayed(s->page)))
 		record_reset(me, IW_CLOSE_OPEN, ECONNRESET);
 	if (hup && atomic_load(&me->close_state) == IW_CLOSE_RESET)
 		return reset_state(me, oshut & IW_SHUT_WR);
@@ -150,7 +150,7 @@ ssize_t iw_rx_edge(struct iw_stream *s, int fd, ssize_t n)
 	bool local = iw_stream_local(s);
 	unsigned int st;
 
-	if (n == 0 && !(local && unread(s)) && cs == (local && !atomic_load_explicit(&s->page->relayed, memory_order_relaxed) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
+	if (n == 0 && !(local && unread(s)) && cs == (local && !iw_page_relayed(s->page) ? IW_CLOSE_OPEN : IW_CLOSE_FIN))
 		return 0;
 	if (!iw_stream_verify(fd, s)) {
 		errno = err;

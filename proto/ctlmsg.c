@@ -30,6 +30,7 @@ static const struct ctl_type {
 	[IW_CTL_SETSOCKOPT] = { "SETSOCKOPT", sizeof(struct iw_ctl_opt), 0, 0 },
 	[IW_CTL_SYNC] = { "SYNC", sizeof(struct iw_ctl_hdr), 0, 0 },
 	[IW_CTL_REST] = { "REST", sizeof(struct iw_ctl_fdmsg), 0, 1 },
+	[IW_CTL_DIRECT] = { "DIRECT", sizeof(struct iw_ctl_fdmsg), 0, 1 },
 	[IW_CTL_BELL] = { "BELL", sizeof(struct iw_ctl_id), 0, 0 },
 	[IW_CTL_HELLO_ACK] = { "HELLO_ACK", sizeof(struct iw_ctl_hello_ack), TO_LIB, 2 },
 	[IW_CTL_ACK] = { "ACK", sizeof(struct iw_ctl_ack), TO_LIB, 0 },

@@ -18,7 +18,7 @@
 #include "page.h"
 
 #define IW_CTL_MAGIC	0x49574331u	/* "IWC1" */
-#define IW_CTL_VERSION	5
+#define IW_CTL_VERSION	6
 #define IW_CTL_MAX	512u		/* octets of the longest message */
 #define IW_CTL_SOCK	"ctl.sock"
 
@@ -42,6 +42,8 @@ enum iw_ctl_type {
 	IW_CTL_SYNC,		/* -> ACK: everything said before on this connection has been done */
 	IW_CTL_REST,		/* (carrier) of a LOCAL pair, with octets unread in its ring -> STREAM (another carrier, segment), in which these come
 				 * first: everything is relayed from then on; or STREAM with result 1 */
+	IW_CTL_DIRECT,		/* (carrier) that REST gave, with nothing unread -> STREAM (the one that it was given for, segment), in which all that comes
+				 * from now on is; or STREAM with result 1: something is on its way. It is taken by iw_page_end.relay, then SWITCHED */
 	IW_CTL_BELL,		/* octets lie gathered in a map: the daemon shall look at it at times. No reply */
 	/* daemon to library */
 	IW_CTL_HELLO_ACK = 64,
@@ -110,7 +112,7 @@ struct iw_ctl_id {		/* CLOSED, SWITCH, SWITCHED, ABANDON, BACK, MAP, UNMAP, BELL
 	uint32_t pad;
 };
 
-struct iw_ctl_fdmsg {		/* OPEN, REST: only the fd matters */
+struct iw_ctl_fdmsg {		/* OPEN, REST, DIRECT: only the fd matters */
 	struct iw_ctl_hdr h;
 	uint64_t conn_id;	/* OPEN: conn_id for CLOSED */
 	int32_t fd;

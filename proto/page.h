@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +21,7 @@
  *	4096	tx ring, then rx ring; of a joined pair the rings of IW_PAGE_RING octets that ends 0 and 1 send by
  */
 #define IW_PAGE_MAGIC	0x49575047u	/* "IWPG" */
-#define IW_PAGE_VERSION	2
+#define IW_PAGE_VERSION	3
 #define IW_SHORT_US	100u	/* a path on which BBR is no use, by its shortest round trip (docs/upgrade.md, 6) */
 #define IW_PAGE_SIZE	4096u		/* of what comes before the rings */
 #define IW_PAGE_DIRS	512u		/* offset of the words of rings on one host */
@@ -62,6 +63,17 @@ enum iw_hand {
 	IW_HAND_VOID = 2,
 };
 
+/*
+ * Whether the daemon passes on what an end of a LOCAL pair sends and receives (docs/rings.md, 5). The library asks for the carrier itself, the daemon offers
+ * it, the library takes it or the daemon takes it back: each by a compare-and-swap.
+ */
+enum iw_relay {
+	IW_RELAY_NONE = 0,
+	IW_RELAY_ON = 1,
+	IW_RELAY_ASKED = 2,
+	IW_RELAY_OFFERED = 3,
+};
+
 /* One end of the stream, as its application sees it. Remote streams use end[0] only; LOCAL ones have the
  * connecting side in end[0] and the accepting side in end[1]. */
 struct iw_page_end {
@@ -78,7 +90,8 @@ struct iw_page_end {
 	_Atomic uint32_t notsent_lowat;	/* library: TCP_NOTSENT_LOWAT */
 	_Atomic uint32_t hand;		/* enum iw_hand */
 	_Atomic uint32_t ringed;	/* library, for display: this end goes by the rings (of a LOCAL stream) */
-	uint8_t reserved[24];
+	_Atomic uint32_t relay;		/* enum iw_relay, of a LOCAL stream */
+	uint8_t reserved[20];
 };
 static_assert(sizeof(struct iw_page_end) == 128, "iw_page_end");
 
@@ -90,13 +103,17 @@ struct iw_page {
 	uint64_t size;			/* octets of the whole segment */
 	uint32_t tx_len, rx_len;	/* ring sizes, powers of two */
 	_Atomic uint32_t want;		/* by the daemon: IW_WANT_* */
-	_Atomic uint32_t relayed;	/* by the daemon: it passes on what one end of a LOCAL pair sends and receives, so an end that
-					 * no close_state tells of is its own */
-	uint8_t reserved[88];
+	uint8_t reserved[92];
 	struct iw_page_end end[2];
 };
 static_assert(offsetof(struct iw_page, end) == 128, "iw_page");
 static_assert(sizeof(struct iw_page) <= IW_PAGE_DIRS, "iw_page");
+
+/* The daemon passes on what one end of a LOCAL pair sends and receives: so an end that no close_state tells of is the daemon's own. */
+static inline bool iw_page_relayed(const struct iw_page *p)
+{
+	return atomic_load(&p->end[0].relay) != IW_RELAY_NONE || atomic_load(&p->end[1].relay) != IW_RELAY_NONE;
+}
 
 /* ---- the page of a process: between its library and the daemon; each may spoil its own connections only ---- */
 #define IW_PROC_MAGIC	0x49575052u	/* "IWPR" */

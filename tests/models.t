@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md), of rings, and of handing one on (docs/rings.md): no octet lost, doubled or read
+# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md), of rings, and of handing one on and back (docs/rings.md): no octet lost, doubled or read
 # as the wrong kind, and nobody waits for ever, whatever is slow, breaks, dies or closes at whatever step; and each way to get it wrong that a
 # model knows (FAULT_*) is found. IW_LONG: larger ones, too.
 . "$(dirname "$0")/lib/tap.sh"
@@ -76,8 +76,10 @@ ring armed holds -DARMED -DN=3
 ring armed-polled holds -DARMED -DPOLLED
 rest whole holds
 rest ends holds
+direct whole holds
+direct ends holds
 EOF
-for model in upgrade switch join mapped mapwake ring rest; do
+for model in upgrade switch join mapped mapwake ring rest direct; do
 	grep -oE 'FAULT_[A-Z0-9_]+[A-Z0-9]' "$here/$model.pml" | sort -u | sed "s/.*/$model & fault -D&/"
 done >>"$dir/list"
 while read -r model name wanted defines; do

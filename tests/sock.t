@@ -165,7 +165,7 @@ run() {
 		RAN="at calls ${k[*]}"
 		;;
 	esac
-	[[ $prog != kill_rest && $prog != kill_handed ]] || server=$(conf at-awake "upgrade_after 0" "upgrade_wait 100" "spin always") client=$server	# so that it has a ring
+	[[ $prog != kill_rest && $prog != kill_handed && $prog != fork_again ]] || server=$(conf at-awake "upgrade_after 0" "upgrade_wait 100" "spin always") client=$server	# so that it has a ring
 	env+=(IW_TEST_CONF_SERVER="$server" IW_TEST_CONF_CLIENT="$client")
 	case $mode in
 	plain* | wire) ;;

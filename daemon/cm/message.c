@@ -7,6 +7,7 @@
 #include "daemon/base/closing.h"
 #include "daemon/stream/stream.h"
 #include "book.h"
+#include "direct.h"
 #include "mapping.h"
 #include "match.h"
 #include "opt.h"
@@ -133,6 +134,9 @@ int cm_message(struct client *c, const void *msg, int fd)
 		return cm_open(c, msg, fd);	/* closes fd */
 	case IW_CTL_REST:
 		return cm_rest(c, msg, fd);	/* keeps fd */
+	case IW_CTL_DIRECT:
+		ret = cm_direct(c, msg, fd);
+		break;
 	case IW_CTL_SYNC:
 		ret = cm_sync(c, msg);
 		break;
@@ -157,6 +161,7 @@ void cm_client_gone(struct client *c)
 		if (r->cancel)
 			r->cancel(r);
 	}
+	direct_client_gone(c);
 	proposals_client_gone(c);
 	plain_client_gone(c);
 	grants_client_gone(c);

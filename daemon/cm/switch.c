@@ -16,6 +16,7 @@
 #include "daemon/net/ipsec.h"
 #include "daemon/net/sock.h"
 #include "book.h"
+#include "direct.h"
 #include "mapping.h"
 #include "match.h"
 
@@ -422,6 +423,8 @@ int cm_switched(struct client *c, const struct iw_ctl_id *m)
 		mapping_taken(p);
 	else if (p)
 		grant_taken(p);
+	else
+		direct_said(c, m->id);
 	if (m->h.seq)
 		req_ack(&r, IW_REASON_ACCELERATED, m->id);	/* a stream that died meanwhile says so by its carrier */
 	return 0;
@@ -431,8 +434,10 @@ void cm_abandon(struct client *c, const struct iw_ctl_id *m)
 {
 	struct proposal *p = offered(c, m->id);
 
-	if (!p)
+	if (!p) {
+		direct_said(c, m->id);
 		return;
+	}
 	stream_not_taken(p->st, p->end);
 	if (p->backing) {
 		if (stream_back_cancel(p->st))

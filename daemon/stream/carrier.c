@@ -36,6 +36,13 @@ static int name_socket(int fd, uint64_t id)
 	return 0;
 }
 
+int carrier_cookie(int fd, uint64_t *cookie)
+{
+	socklen_t len = sizeof(*cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) ? -errno : 0;
+}
+
 int carrier_make(uint64_t id, int s[2])
 {
 	int size = CARRIER_BUF, ret;

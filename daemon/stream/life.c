@@ -24,7 +24,6 @@
 #include "map.h"
 #include "past.h"
 #include "relay.h"
-#include "rest.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "table.h"
@@ -305,13 +304,6 @@ static void fill_end(struct stream_end *e, const struct iw_tuple *t, const struc
 }
 
 /* A socket whose cookie we cannot read would never be found again: that is an error like any other. */
-static int cookie_of(int fd, uint64_t *cookie)
-{
-	socklen_t len = sizeof(*cookie);
-
-	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) ? -errno : 0;
-}
-
 int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o, bool client, uint32_t told, struct stream_grant *g,
 		 struct stream **out)
 {
@@ -340,7 +332,7 @@ int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o
 	g->size = carrier_takes(st->d);
 	ret = told > g->size ? -EAGAIN : make_segment(st);
 	if (!ret)
-		ret = cookie_of(s[0], &st->end[0].cookie);
+		ret = carrier_cookie(s[0], &st->end[0].cookie);
 	if (!ret)
 		ret = local_prepare(st, s[0]);
 	if (!ret)
@@ -454,7 +446,7 @@ int stream_offer_end(struct stream *st, const struct iw_tuple *t, const struct s
 		return ret;
 	fill_end(&st->end[1], t, o);
 	st->end[1].counted = true;
-	ret = cookie_of(st->d, &st->end[1].cookie);
+	ret = carrier_cookie(st->d, &st->end[1].cookie);
 	if (!ret && ((carrier = fcntl(st->d, F_DUPFD_CLOEXEC, 0)) < 0 || (seg = fcntl(st->segment, F_DUPFD_CLOEXEC, 0)) < 0))
 		ret = errno == ENFILE ? -EMFILE : -errno;
 	if (ret) {
@@ -493,7 +485,7 @@ int stream_open(int carrier, struct stream_grant *g)
 	struct stream *st;
 	unsigned int e;
 	uint64_t cookie;
-	int ret = cookie_of(carrier, &cookie);
+	int ret = carrier_cookie(carrier, &cookie);
 
 	if (ret)
 		return ret;
@@ -513,42 +505,7 @@ struct stream *stream_of_carrier(int carrier, unsigned int *end)
 {
 	uint64_t cookie;
 
-	return cookie_of(carrier, &cookie) ? NULL : table_find_carrier(cookie, end);
-}
-
-int stream_rest(int carrier, uint32_t uid, struct stream_grant *g)
-{
-	struct stream *st;
-	unsigned int e;
-	uint64_t cookie;
-	int ret, s;
-
-	st = stream_of_carrier(carrier, &e);
-	if (!st || st->state != STREAM_LOCAL) {
-		close_passed(carrier, uid);
-		return -ENOENT;
-	}
-	ret = rest_begin(st, e, carrier, uid, &s);
-	if (ret)
-		return ret;
-	*g = (struct stream_grant){
-		.stream_id = st->id, .size = st->size, .carrier = s, .end = e, .flags = IW_PAGE_LOCAL, .tuple = st->end[e].tuple,
-		.segment = fcntl(st->segment, F_DUPFD_CLOEXEC, 0),
-	};
-	ret = g->segment < 0 ? -errno : cookie_of(s, &cookie);
-	if (!ret)
-		ret = local_watch(st, e, s);
-	if (ret) {
-		close(s);
-		if (g->segment >= 0)
-			close(g->segment);
-		return ret;
-	}
-	table_del_end(st, e);
-	st->end[e].cookie = cookie;
-	table_add_end(st, e);
-	keep_pair_end(st, e);
-	return 0;
+	return carrier_cookie(carrier, &cookie) ? NULL : table_find_carrier(cookie, end);
 }
 
 int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, const void *val, socklen_t len)

@@ -23,6 +23,7 @@
 #include "carrier.h"
 #include "keep_pair.h"
 #include "life.h"
+#include "rest.h"
 #include "stream_priv.h"
 #include "table.h"
 
@@ -102,21 +103,6 @@ void local_forget(struct stream *st)
 	st->watch = -1;
 }
 
-int local_watch(struct stream *st, unsigned int end, int fd)
-{
-	struct epoll_event e = { .events = EPOLLET | EPOLLHUP };
-	int last = st->watched[0] > st->watched[1] ? st->watched[0] : st->watched[1];
-	int number = fcntl(fd, F_DUPFD_CLOEXEC, last + 1), ret;
-
-	if (number < 0)
-		return -errno;
-	ret = epoll_ctl(st->watch, EPOLL_CTL_ADD, number, &e) ? -errno : 0;
-	if (!ret)
-		st->watched[end] = number;
-	close(number);
-	return ret;
-}
-
 /* Whether the set has it under that number, which is the one it was added by. */
 static bool lists(const char *text, int fd)
 {
@@ -133,6 +119,33 @@ bool local_lists(int watch, int number)
 	return fdinfo(watch, text, sizeof(text)) && lists(text, number);
 }
 
+/* A number that nothing in the set has: of what was in an end's place before, too, which may not be closed yet. */
+static int unused_number(const struct stream *st, int fd)
+{
+	int n = fcntl(fd, F_DUPFD_CLOEXEC, 0), next;
+
+	while (n >= 0 && (n == st->watched[0] || n == st->watched[1] || local_lists(st->watch, n))) {
+		next = fcntl(fd, F_DUPFD_CLOEXEC, n + 1);
+		close(n);
+		n = next;
+	}
+	return n;
+}
+
+int local_watch(struct stream *st, unsigned int end, int fd)
+{
+	struct epoll_event e = { .events = EPOLLET | EPOLLHUP };
+	int number = unused_number(st, fd), ret;
+
+	if (number < 0)
+		return -errno;
+	ret = epoll_ctl(st->watch, EPOLL_CTL_ADD, number, &e) ? -errno : 0;
+	if (!ret)
+		st->watched[end] = number;
+	close(number);
+	return ret;
+}
+
 /* Which ends are still open. Without /proc a hang-up counts as both closed. */
 static void ends_open(const struct stream *st, bool hup, bool is_open[2])
 {
@@ -142,7 +155,7 @@ static void ends_open(const struct stream *st, bool hup, bool is_open[2])
 	if (!fdinfo(st->watch, text, sizeof(text)))
 		return;
 	for (unsigned int e = 0; e < 2; e++)
-		is_open[e] = lists(text, st->watched[e]);
+		is_open[e] = lists(text, st->watched[e]) || (st->rest[e] && rest_stopped(st->rest[e]));
 }
 
 static void local_check(struct stream *st)

@@ -3,15 +3,19 @@
 #include "rest.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "proto/ring.h"
 #include "carrier.h"
 #include "stream_priv.h"
+#include "table.h"
 
 #define BUF	16384u
 
@@ -32,8 +36,15 @@ struct way {
 struct rest {
 	struct way way[2];	/* from the carrier that the other end has; and to it */
 	struct iw_page *page;
+	uint64_t id;		/* of the stream, which may be gone */
+	unsigned int end;
+	struct rest_carrier carrier;
 	uint32_t uid;
 	bool over;
+
+	enum { PASSES, STOPS, STOPPED } direct;
+	void (*done)(void *arg, int carrier);
+	void *arg;
 };
 
 static void go_on(struct way *w);
@@ -46,13 +57,22 @@ static void discard(struct rest *r)
 	free(r);
 }
 
+static void forget(struct rest *r)
+{
+	struct stream *st = stream_find(r->id);
+
+	if (st)
+		st->rest[r->end] = NULL;
+	discard(r);
+}
+
 static void maybe_free(struct rest *r)
 {
 	if (!r->over || r->way[0].op.busy || r->way[1].op.busy)
 		return;
 	close_passed(r->way[0].from, r->uid);
 	close(r->way[0].to);
-	discard(r);
+	forget(r);
 }
 
 static void finish(struct rest *r)
@@ -131,6 +151,101 @@ static void not_read(struct way *w)
 	finish(w->r);
 }
 
+/* ---- direct again ---- */
+
+static bool change(struct rest *r, uint32_t from, uint32_t to)
+{
+	return atomic_compare_exchange_strong(&r->page->end[r->end].relay, &from, to);
+}
+
+/* Both ways, but for one that is at work, or about to be. */
+static void pass_on(struct rest *r, const struct way *but)
+{
+	r->direct = PASSES;
+	for (unsigned int i = 0; i < 2; i++)
+		if (&r->way[i] != but && !r->way[i].op.busy && !r->way[i].over)
+			go_on(&r->way[i]);
+}
+
+static void not_now(struct rest *r, const struct way *but, int err)
+{
+	change(r, IW_RELAY_ASKED, IW_RELAY_ON);
+	pass_on(r, but);
+	r->done(r->arg, err);
+}
+
+static bool hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* We have nothing in hand. The end that asked has read all, and everything that it sent has come here. */
+static bool still(const struct rest *r)
+{
+	int there = 0, here = 0, s = r->way[0].to;
+
+	return !ioctl(s, SIOCOUTQ, &there) && !ioctl(s, SIOCINQ, &here) && !there && !here && !hung_up(s) && !hung_up(r->way[0].from);
+}
+
+static void stopped(struct rest *r)
+{
+	int carrier;
+
+	if (r->way[0].op.busy || r->way[1].op.busy)
+		return;
+	carrier = still(r) ? fcntl(r->way[0].from, F_DUPFD_CLOEXEC, 0) : -1;
+	if (carrier >= 0 && !change(r, IW_RELAY_ASKED, IW_RELAY_OFFERED)) {
+		close(carrier);
+		carrier = -1;
+	}
+	if (carrier < 0) {
+		not_now(r, NULL, -EAGAIN);
+		return;
+	}
+	r->direct = STOPPED;
+	r->done(r->arg, carrier);
+}
+
+int rest_direct(struct rest *r, void (*done)(void *arg, int carrier), void *arg)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		if (r->over || r->direct || r->way[i].over || r->way[i].off < r->way[i].len) {
+			change(r, IW_RELAY_ASKED, IW_RELAY_ON);
+			return -EAGAIN;
+		}
+	r->direct = STOPS;
+	r->done = done;
+	r->arg = arg;
+	for (unsigned int i = 0; i < 2; i++)
+		engine_cancel(&r->way[i].op);
+	return 0;
+}
+
+bool rest_stopped(const struct rest *r)
+{
+	return r->direct == STOPPED;
+}
+
+bool rest_settle(struct rest *r, struct rest_carrier *c)
+{
+	bool taken = !change(r, IW_RELAY_OFFERED, IW_RELAY_ON) && !change(r, IW_RELAY_ASKED, IW_RELAY_ON) && r->direct == STOPPED &&
+		     atomic_load(&r->page->end[r->end].relay) == IW_RELAY_NONE;
+
+	if (!taken) {
+		atomic_store(&r->page->end[r->end].relay, IW_RELAY_ON);	/* whatever was written there */
+		pass_on(r, NULL);
+		return false;
+	}
+	*c = r->carrier;
+	close(r->way[0].to);
+	forget(r);
+	return true;
+}
+
+/* ---- passing on ---- */
+
 static void sent(struct op *op, int res, bool more)
 {
 	struct way *w = container_of(op, struct way, op);
@@ -155,11 +270,17 @@ static void received(struct op *op, int res, bool more)
 		maybe_free(w->r);
 		return;
 	}
+	if (res == -ECANCELED && w->r->direct == STOPS) {
+		stopped(w->r);
+		return;
+	}
 	if (res > 0) {
 		w->len = (size_t)res;
 		w->off = 0;
 	}
-	if (res > 0 || (op_again(res) && engine_file_again(w->from, res, &w->spun))) {
+	if (w->r->direct == STOPS)
+		not_now(w->r, w, -EAGAIN);
+	if (res > 0 || res == -ECANCELED || (op_again(res) && engine_file_again(w->from, res, &w->spun))) {
 		go_on(w);
 	} else if (!res) {
 		ended(w);
@@ -278,8 +399,11 @@ int rest_begin(struct stream *st, unsigned int e, int carrier, uint32_t uid, int
 		return ret;
 	}
 	r->uid = uid;
-	st->rest[e] = true;	/* once: it has no ring from then on */
-	atomic_store(&r->page->relayed, 1);	/* before anybody can see an end of what we hold: ours alone is none */
+	r->id = st->id;
+	r->end = e;
+	r->carrier = (struct rest_carrier){ .fd = carrier, .watched = st->watched[e], .cookie = st->end[e].cookie };
+	st->rest[e] = r;	/* it has no ring from then on */
+	atomic_store(&r->page->end[e].relay, IW_RELAY_ON);	/* before anybody can see an end of what we hold: ours alone is none */
 	engine_file_waits(carrier);
 	at_once(&r->way[0]);
 	go_on(&r->way[0]);

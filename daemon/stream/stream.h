@@ -175,6 +175,14 @@ int stream_open(int carrier, struct stream_grant *g);
 struct stream *stream_of_carrier(int carrier, unsigned int *end);
 /* The same with another carrier in the place of that one, for one whose ring has octets left: what is sent and received is relayed. Keeps carrier. */
 int stream_rest(int carrier, uint32_t uid, struct stream_grant *g);
+/*
+ * Such an end again by the carrier that it had: done is told a grant with it, or -errno: something is on its way. Not from inside. NULL: it is not relayed,
+ * or not now, and done will not be called. Until stream_direct_end(), which finds out whether it was taken, done's answer or not. Keeps no descriptor.
+ */
+struct stream_direct;
+struct stream_direct *stream_direct(int carrier, uint32_t uid, void (*done)(void *arg, int ret, const struct stream_grant *g), void *arg);
+uint64_t stream_direct_id(const struct stream_direct *d);	/* of the stream */
+void stream_direct_end(struct stream_direct *d);
 /* A program has ended, or closed something: in a while all pairs are looked at once. */
 void stream_stir(void);
 struct stream *stream_find(uint64_t id);

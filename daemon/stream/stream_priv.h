@@ -74,7 +74,7 @@ struct stream {
 	struct list local_half;		/* of a pair with one end left: in local.c's list of those */
 	uint32_t keep_slot;		/* 0: it is not kept for the next daemon, see keep_pair.h */
 	struct rnic_mr *ring[2];	/* of the pair: what ends 0 and 1 send by */
-	bool rest[2];			/* what an end sends and receives is relayed: see rest.h */
+	struct rest *rest[2];		/* what an end sends and receives is relayed; NULL: it is not */
 
 	struct rnic_pd *pd;		/* with `reserved` set aside for what may become of the stream */
 	struct prm_bill reserved;

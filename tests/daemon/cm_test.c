@@ -520,6 +520,239 @@ static void rest_before_switched(void **state)
 	answer_close(&b);
 }
 
+/* ---- relayed, and direct again ---- */
+
+static struct answer ask_carrier(struct lib *l, enum iw_ctl_type type, int carrier)
+{
+	struct iw_ctl_fdmsg m;
+
+	iw_ctl_init(&m, type, 0);
+	m.conn_id = 0;
+	m.fd = carrier;
+	m.pad = 0;
+	lib_tell(l, &m, carrier);
+	return lib_answer(l);
+}
+
+static bool relay_change(const struct answer *a, uint32_t from, uint32_t to)
+{
+	struct iw_page *page = page_of(a);
+	bool done = atomic_compare_exchange_strong(&page->end[a->m.end].relay, &from, to);
+
+	munmap(page, IW_PAGE_SIZE);
+	return done;
+}
+
+/* A pair of which the second end is relayed: that of the first, and the new one of the second. */
+static void relayed_pair(struct answer *a, struct answer *b)
+{
+	struct answer old;
+
+	propose_both();
+	*a = first();
+	old = lib_switch_to(&w.client, CID, w.c);
+	w.c = -1;
+	*b = ask_carrier(&w.client, IW_CTL_REST, old.fds[0]);
+	assert_int_equal(b->m.result, 0);
+	assert_int_equal(b->m.end, 1);
+	answer_close(&old);
+	both_ways(a->fds[0], b->fds[0]);
+}
+
+/* As the library does, again when it is not now: the daemon may not know yet that what it has sent was taken. */
+static struct answer ask_direct_of(struct lib *l, const struct answer *b)
+{
+	uint64_t until = now_ms() + 20000;
+	struct answer c;
+
+	do {
+		assert_true(relay_change(b, IW_RELAY_ON, IW_RELAY_ASKED));
+		c = ask_carrier(l, IW_CTL_DIRECT, b->fds[0]);
+	} while (c.m.result && now_ms() < until);
+	assert_int_equal(c.m.result, 0);
+	return c;
+}
+
+static struct answer ask_direct(const struct answer *b)
+{
+	return ask_direct_of(&w.client, b);
+}
+
+static void let_go(int fd)
+{
+	for (uint64_t until = now_ms() + 20000; daemon_holds(fd); sched_yield())
+		if (now_ms() > until)
+			fail_msg("the daemon keeps it");
+}
+
+static void direct_again(void **state)
+{
+	struct answer a, b, c;
+
+	relayed_pair(&a, &b);
+	c = ask_direct(&b);
+	assert_int_equal(c.m.stream_id, a.m.stream_id);
+	assert_int_equal(c.m.end, 1);
+	assert_int_equal(send(a.fds[0], "new", 3, 0), 3);	/* that is in it already */
+	assert_true(relay_change(&c, IW_RELAY_OFFERED, IW_RELAY_NONE));
+	lib_switched(&w.client, c.m.stream_id, c.fds[0]);
+	let_go(c.fds[0]);
+	expect(b.fds[0], "");
+	answer_close(&b);
+	expect(c.fds[0], "new");
+	both_ways(a.fds[0], c.fds[0]);
+	/* and relayed once more */
+	b = ask_carrier(&w.client, IW_CTL_REST, c.fds[0]);
+	assert_int_equal(b.m.result, 0);
+	answer_close(&c);
+	both_ways(a.fds[0], b.fds[0]);
+	close(b.fds[0]);
+	expect(a.fds[0], "");
+	close(b.fds[1]);
+	answer_close(&a);
+}
+
+/* Octets are on their way: to the end that asks, and from it. */
+static void direct_not_now(void **state)
+{
+	struct answer a, b, c;
+
+	relayed_pair(&a, &b);
+	assert_int_equal(send(a.fds[0], "more", 4, 0), 4);
+	assert_int_equal(recv(b.fds[0], (char[8]){ 0 }, 8, MSG_PEEK), 4);
+	assert_true(relay_change(&b, IW_RELAY_ON, IW_RELAY_ASKED));
+	c = ask_carrier(&w.client, IW_CTL_DIRECT, b.fds[0]);
+	assert_int_equal(c.m.result, 1);
+	assert_true(relay_change(&b, IW_RELAY_ON, IW_RELAY_ON));
+	expect(b.fds[0], "more");
+	both_ways(a.fds[0], b.fds[0]);
+	c = ask_carrier(&w.client, IW_CTL_DIRECT, b.fds[0]);	/* it has not said so in the page */
+	assert_int_equal(c.m.result, 1);
+	c = ask_carrier(&w.server, IW_CTL_DIRECT, a.fds[0]);	/* nobody relays that end */
+	assert_int_equal(c.m.result, 1);
+	c = ask_carrier(&w.server, IW_CTL_DIRECT, w.server.s);
+	assert_int_equal(c.m.result, 1);
+	both_ways(a.fds[0], b.fds[0]);
+	answer_close(&a);
+	expect(b.fds[0], "");
+	answer_close(&b);
+}
+
+/* It is offered, and not taken: all that was sent meanwhile is passed on. */
+static void direct_not_taken(void **state)
+{
+	struct answer a, b, c;
+
+	relayed_pair(&a, &b);
+	for (int i = 0; i < 3; i++) {
+		c = ask_direct(&b);
+		assert_int_equal(send(a.fds[0], "there", 5, 0), 5);
+		assert_int_equal(send(b.fds[0], "back", 4, 0), 4);
+		answer_close(&c);
+		if (i == 1)
+			lib_switched(&w.client, b.m.stream_id, b.fds[0]);	/* a lie */
+		else
+			lib_id(&w.client, IW_CTL_ABANDON, b.m.stream_id, -1);
+		expect(a.fds[0], "back");
+		expect(b.fds[0], "there");
+		assert_false(relay_change(&b, IW_RELAY_OFFERED, IW_RELAY_NONE));
+		both_ways(a.fds[0], b.fds[0]);
+	}
+	answer_close(&a);
+	expect(b.fds[0], "");
+	answer_close(&b);
+}
+
+/* How many entries its sets have. */
+static int watched(void)
+{
+	char dir[40], path[340], line[200];
+	struct dirent *e;
+	int n = 0;
+	DIR *p;
+
+	snprintf(dir, sizeof(dir), "/proc/%d/fdinfo", (int)d.pid);
+	p = opendir(dir);
+	assert_non_null(p);
+	while ((e = readdir(p))) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		f = fopen(path, "r");
+		while (f && fgets(line, sizeof(line), f))
+			n += !strncmp(line, "tfd:", 4);
+		if (f)
+			fclose(f);
+	}
+	closedir(p);
+	return n;
+}
+
+/* A pair changes its carrier as often as its program likes: the daemon knows both ends all the time, and nothing grows. */
+static void direct_often(void **state)
+{
+	struct answer a, b, c;
+	int before;
+
+	relayed_pair(&a, &b);
+	before = watched();
+	assert_true(before > 0);
+	for (int i = 0; i < 100; i++) {
+		c = ask_direct(&b);
+		assert_true(relay_change(&c, IW_RELAY_OFFERED, IW_RELAY_NONE));
+		lib_switched(&w.client, c.m.stream_id, c.fds[0]);
+		answer_close(&b);
+		b = ask_carrier(&w.client, IW_CTL_REST, c.fds[0]);
+		assert_int_equal(b.m.result, 0);
+		answer_close(&c);
+		both_ways(a.fds[0], b.fds[0]);
+	}
+	for (uint64_t until = now_ms() + 20000; watched() > before; sched_yield())	/* descriptors that came are closed apart */
+		if (now_ms() > until)
+			fail_msg("%d entries, and %d before", watched(), before);
+	answer_close(&a);
+	expect(b.fds[0], "");
+	answer_close(&b);
+}
+
+/* The connection of who asked breaks before it has said what it did: the page says it. */
+static void direct_breaks(bool taken)
+{
+	struct lib other = lib_new();
+	struct answer a, b, c;
+
+	relayed_pair(&a, &b);
+	c = ask_direct_of(&other, &b);
+	if (taken)
+		assert_true(relay_change(&c, IW_RELAY_OFFERED, IW_RELAY_NONE));
+	lib_free(&other);
+	if (taken) {
+		expect(b.fds[0], "");
+		both_ways(a.fds[0], c.fds[0]);
+		let_go(c.fds[0]);
+	} else {
+		close(c.fds[0]);
+		c.fds[0] = -1;
+		both_ways(a.fds[0], b.fds[0]);
+	}
+	answer_close(&b);
+	if (taken)
+		both_ways(c.fds[0], a.fds[0]);
+	answer_close(&c);
+	expect(a.fds[0], "");
+	answer_close(&a);
+}
+
+static void direct_breaks_before(void **state)
+{
+	direct_breaks(false);
+}
+
+static void direct_breaks_behind(void **state)
+{
+	direct_breaks(true);
+}
+
 static void second_breaks(bool taken)
 {
 	struct lib other = lib_new();
@@ -1074,7 +1307,7 @@ static void open_by_carrier(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched),
+		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched), T(direct_again), T(direct_not_now), T(direct_not_taken), T(direct_often), T(direct_breaks_before), T(direct_breaks_behind),
 		T(without_go), T(closed_after_go), T(abandoned), T(dies_before_switched), T(dies_after_switched), T(breaks_before_switched),
 		T(second_abandons), T(second_dies_before_switched), T(second_breaks_before_switched), T(back_asked_and_gone), T(back_not_taken),
 		T(back_taken_and_gone), T(back_abandoned), T(alone), T(alone_in_bulk), T(not_a_stream),

@@ -4,8 +4,8 @@ Many connections of one program, for tests of what becomes of them:
 
     crowd.py server ADDRESS PORT		sends all octets back, in one process
     crowd.py client ADDRESS PORT N [ENDS]	N connections; the lines of its input: "ask M", M questions and answers on each; "pour", from here on a thread
-                                        asks without end, until "calm"; "options", TCP answers; "fork I", a child asks on the first I and ends, then this process does; each is answered
-                                        by "did" and the line. At the end both directions of each end, and "ok". With ENDS "close", only ours do, by close()
+                                        asks without end, until "calm"; "options", TCP answers; "fork I", a child asks on the first I and ends, then this process does; "leave I", a child
+                                        comes and goes while the answers on the first I are read in part; each is answered by "did" and the line. At the end both directions of each end, and "ok". With ENDS "close", only ours do, by close()
 """
 import os
 import select
@@ -67,6 +67,25 @@ def in_child(conns):
         ask(c, i, 20000)
 
 
+def left_unread(conns):
+    text = TEXT[:3000]
+    for c in conns:
+        c.sendall(text)
+    for c in conns:
+        assert c.recv(1) == text[:1]
+        while len(c.recv(4096, socket.MSG_PEEK)) < len(text) - 1:
+            pass
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    for c in conns:
+        got = b""
+        while len(got) < len(text) - 1:
+            got += c.recv(len(text) - 1 - len(got))
+        assert got == text[1:]
+
+
 def client(host, port, n, ends="both"):
     conns = [socket.create_connection((host, int(port)), timeout=60) for _ in range(int(n))]
     stop, t, bad = threading.Event(), None, []
@@ -107,6 +126,8 @@ def client(host, port, n, ends="both"):
                     assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 77
             elif what == "fork":
                 in_child(conns[:int(arg)])
+            elif what == "leave":
+                left_unread(conns[:int(arg)])
         except Exception as e:
             sys.exit(print("failed", line.strip(), repr(e), flush=True) or 1)
         print("did", line.strip(), flush=True)

@@ -43,6 +43,7 @@ static const struct {
 	{ IW_CTL_OPT, "OPT", sizeof(struct iw_ctl_opt), 0, 0 },
 	{ IW_CTL_TCP, "TCP", sizeof(struct iw_ctl_tcp), 0, 1 },
 	{ IW_CTL_REST, "REST", sizeof(struct iw_ctl_fdmsg), 1, 1 },
+	{ IW_CTL_DIRECT, "DIRECT", sizeof(struct iw_ctl_fdmsg), 1, 1 },
 	{ IW_CTL_MAPPED, "MAPPED", sizeof(struct iw_ctl_mapped), 0, 2 },
 };
 #define N_ALL (sizeof(all) / sizeof(all[0]))
