@@ -16,6 +16,7 @@
 
 #include "proto/wire.h"
 #include "end_util.h"
+#include "octets.h"
 
 #define WIRE (1u << 20)
 
@@ -64,11 +65,10 @@ static inline uint32_t amount(struct pair *m)
 	return 1 + below(m, 1u << (4 + below(m, 16)));
 }
 
-static inline uint8_t octet(const struct side *s, uint64_t pos)
+/* The seed of what it sends. */
+static inline uint64_t octets_of(const struct side *s)
 {
-	uint64_t x = (pos + (s->m->seed << 20) + (s == &s->m->s[0] ? 0 : 0x5555)) * 0x9e3779b97f4a7c15ull;
-
-	return (uint8_t)(x >> 56);
+	return 2 * s->m->seed + (s != &s->m->s[0]);
 }
 
 static inline struct iw_remote *side_f(struct side *s)
@@ -109,8 +109,7 @@ static inline size_t write_mapped(struct side *s, size_t n)
 	bool room = iw_end_room(&s->e);
 	struct iovec v[9];
 
-	for (size_t i = 0; i < n; i++)
-		buf[skip + i] = octet(s, s->produced + i);
+	octets_fill(buf + skip, n, octets_of(s), s->produced);
 	pieces(m, buf, skip + n, v);
 	k = iw_end_put(&s->e, v, 9, skip, n);
 	kept_put(buf);
@@ -129,8 +128,7 @@ static inline size_t write_plain(struct side *s, size_t n)
 	iw_rs_tx_space(rs, 0, &off, &len);
 	if (n > len)
 		n = len;
-	for (uint32_t i = 0; i < n; i++)
-		s->v.tx_ring[off + i] = octet(s, s->produced + i);
+	octets_fill(s->v.tx_ring + off, n, octets_of(s), s->produced);
 	iw_rs_tx_produced(rs, (uint32_t)n);
 	iw_rs_push(rs);
 	priv_frame(&s->v);
@@ -150,8 +148,7 @@ static inline bool do_write(struct side *s, size_t n)
 
 static inline void compare(struct side *s, const uint8_t *p, size_t n, uint64_t pos)
 {
-	for (size_t i = 0; i < n; i++)
-		check(s->m, p[i] == octet(s->peer, pos + i) || s->m->spoiled);
+	check(s->m, s->m->spoiled || octets_are(p, n, octets_of(s->peer), pos));
 }
 
 static inline size_t read_mapped(struct side *s, size_t n)

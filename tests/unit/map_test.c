@@ -373,8 +373,7 @@ static size_t gather(struct side *s, size_t n)
 {
 	uint8_t buf[2048];
 
-	for (size_t i = 0; i < n; i++)
-		buf[i] = octet(s, s->produced + i);
+	octets_fill(buf, n, octets_of(s), s->produced);
 	if (!iw_end_gather(&s->e, buf, n))
 		return 0;
 	s->produced += n;

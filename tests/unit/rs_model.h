@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "proto/rs.h"
+#include "octets.h"
 
 #define M_SQ	256u
 #define M_WIRE	4096u
@@ -129,11 +130,10 @@ static inline void m_dump(const struct model *m)
 	}
 }
 
-static inline uint8_t m_octet(const struct side *s, uint64_t pos)
+/* The seed of what it sends. */
+static inline uint64_t m_octets_of(const struct side *s)
 {
-	uint64_t x = (pos + (s->m->seed << 20) + (s == &s->m->s[0] ? 0 : 0x5555)) * 0x9e3779b97f4a7c15ull;
-
-	return (uint8_t)(x >> 56);
+	return 2 * s->m->seed + (s != &s->m->s[0]);
 }
 
 /* ---- memory ---- */
@@ -532,8 +532,7 @@ static inline bool m_produce(struct side *s, uint32_t max)
 		n = (uint32_t)(s->limit - s->produced);
 	if (!n || s->rs.dead)
 		return false;
-	for (uint32_t i = 0; i < n; i++)
-		s->tx[off + i] = m_octet(s, s->produced + i);
+	octets_fill(s->tx + off, n, m_octets_of(s), s->produced);
 	s->produced += n;
 	iw_rs_tx_produced(&s->rs, n);
 	m_check(s->m, s->rs.tx_pos == s->produced);
@@ -551,8 +550,7 @@ static inline bool m_consume(struct side *s, uint32_t max)
 		n = max;
 	if (n) {
 		p = m_mem(s, stag, to, n);
-		for (uint32_t i = 0; i < n; i++)
-			m_check(s->m, p[i] == m_octet(s->peer, s->consumed + i));
+		m_check(s->m, octets_are(p, n, m_octets_of(s->peer), s->consumed));
 		s->consumed += n;
 		iw_rs_rx_consumed(&s->rs, n);
 		m_check(s->m, s->rs.rx_pos == s->consumed);
