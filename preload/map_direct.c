@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * An end of a joined pair that the daemon relays, since it was handed on with octets unread, goes by the carrier itself again: once it is this process's
- * alone, and at a moment at which nothing is on its way (docs/rings.md, 5; tests/direct.pml).
+ * The daemon gives another carrier: one that it relays, for an end that is handed on with octets unread; and the carrier itself again, once
+ * that end is this process's alone, at a moment at which nothing is on its way (docs/rings.md, 5; tests/rest.pml, tests/direct.pml).
  */
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "daemon.h"
 #include "internal.h"
@@ -12,8 +13,47 @@
 #include "path.h"
 #include "paths/carrier.h"
 #include "reg.h"
+#include "swap.h"
 #include "sys.h"
 #include "tcpstate.h"
+
+/* What belongs to the file. */
+static void as_it_was(int from, int to, const struct iw_flags *f)
+{
+	static const int names[] = { SO_RCVLOWAT, SO_OOBINLINE, SO_PEEK_OFF };
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		int v = iw_map_option(from, names[i]);
+
+		if (v != iw_map_option(to, names[i]))
+			IW_SYS(setsockopt, to, SOL_SOCKET, names[i], &v, sizeof(v));
+	}
+	iw_flags_write(to, f);
+}
+
+/* With REST the daemon relays from now on: the flags of the one that it is given are its own from then on. */
+int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd)
+{
+	struct iw_ctl_fdmsg m;
+	struct iw_ctl_stream r = { .result = 1 };
+	int fds[2] = { -1, -1 };
+	struct iw_flags f;
+
+	iw_flags_read(mine, &f);
+	iw_ctl_init(&m, type, 0);
+	m.conn_id = 0;
+	m.fd = fd;
+	m.pad = 0;
+	if (!iw_daemon_dialled() || iw_daemon_ask(&m, mine, &r, sizeof(r), fds, 0) || r.result) {
+		iw_flags_write(mine, &f);
+		return -1;
+	}
+	if (fds[1] >= 0)
+		IW_SYS(close, fds[1]);
+	if (fds[0] >= 0)
+		as_it_was(mine, fds[0], &f);
+	return fds[0];
+}
 
 static bool change(struct iw_stream *s, uint32_t from, uint32_t to)
 {

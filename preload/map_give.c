@@ -173,44 +173,6 @@ static bool over(struct iw_stream *s)
 	return is;
 }
 
-/* What belongs to the file. */
-static void as_it_was(int from, int to, const struct iw_flags *f)
-{
-	static const int names[] = { SO_RCVLOWAT, SO_OOBINLINE, SO_PEEK_OFF };
-
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		int v = iw_map_option(from, names[i]);
-
-		if (v != iw_map_option(to, names[i]))
-			IW_SYS(setsockopt, to, SOL_SOCKET, names[i], &v, sizeof(v));
-	}
-	iw_flags_write(to, f);
-}
-
-/* With REST the daemon relays from now on: the flags of the one that it is given are its own from then on. */
-int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd)
-{
-	struct iw_ctl_fdmsg m;
-	struct iw_ctl_stream r;
-	int fds[2] = { -1, -1 };
-	struct iw_flags f;
-
-	iw_flags_read(mine, &f);
-	iw_ctl_init(&m, type, 0);
-	m.conn_id = 0;
-	m.fd = fd;
-	m.pad = 0;
-	if (!iw_daemon_dialled() || iw_daemon_ask(&m, mine, &r, sizeof(r), fds, 0) || r.result) {
-		iw_flags_write(mine, &f);
-		return -1;
-	}
-	if (fds[1] >= 0)
-		IW_SYS(close, fds[1]);
-	if (fds[0] >= 0)
-		as_it_was(mine, fds[0], &f);
-	return fds[0];
-}
-
 /*
  * The other carrier, or -1: without the daemon the pair is reset. Another thread may close it meanwhile, and get the number for something else, which
  * this must not be done to: by a duplicate of our own. Then there is nothing to give, and nobody to tell.

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "carrier.h"
+#include "handed.h"
 #include "keep_pair.h"
 #include "life.h"
 #include "local.h"
@@ -63,6 +65,7 @@ int stream_rest(int carrier, uint32_t uid, struct stream_grant *g)
 }
 
 struct stream_direct {
+	struct list node;	/* in offered, or alone */
 	struct rest *r;
 	uint64_t id;
 	unsigned int end;
@@ -70,6 +73,7 @@ struct stream_direct {
 	void (*done)(void *arg, int ret, const struct stream_grant *g);
 	void *arg;
 };
+static struct list offered = { &offered, &offered };
 
 static void stopped(void *arg, int carrier)
 {
@@ -81,6 +85,7 @@ static void stopped(void *arg, int carrier)
 	if (carrier >= 0 && st) {
 		g = grant_of(st, d->end, carrier);
 		if (g.segment >= 0) {
+			list_add_tail(&offered, &d->node);
 			d->done(d->arg, 0, &g);
 			return;
 		}
@@ -105,6 +110,7 @@ struct stream_direct *stream_direct(int carrier, uint32_t uid, void (*done)(void
 	if (!d)
 		return NULL;
 	*d = (struct stream_direct){ .r = st->rest[e], .id = st->id, .end = e, .uid = uid, .done = done, .arg = arg };
+	list_init(&d->node);
 	if (!rest_direct(d->r, stopped, d))
 		return d;
 	free(d);
@@ -116,20 +122,41 @@ uint64_t stream_direct_id(const struct stream_direct *d)
 	return d->id;
 }
 
-void stream_direct_end(struct stream_direct *d)
+/* Whose it is, the page says. */
+static void settle(struct stream_direct *d)
 {
 	struct rest_carrier c;
 	struct stream *st;
 
-	if (d->r && rest_settle(d->r, &c)) {
-		st = stream_find(d->id);
-		if (st && st->state == STREAM_LOCAL) {
-			st->watched[d->end] = c.watched;
-			found_by(st, d->end, c.cookie);
-			stream_log(st, LOG_DEBUG, "end %u is not relayed any more", d->end);
-		}
-		close_passed(c.fd, d->uid);
-		stream_stir();	/* it may be closed by now */
+	list_del(&d->node);
+	if (!d->r || !rest_settle(d->r, &c))
+		return;
+	st = stream_find(d->id);
+	if (st && st->state == STREAM_LOCAL) {
+		st->watched[d->end] = c.watched;
+		found_by(st, d->end, c.cookie);
+		stream_log(st, LOG_DEBUG, "end %u is not relayed any more", d->end);
 	}
+	close_passed(c.fd, d->uid);
+	stream_stir();	/* it may be closed by now */
+}
+
+void stream_direct_end(struct stream_direct *d)
+{
+	settle(d);
 	free(d);
+}
+
+bool handed_taken(uint64_t cookie)
+{
+	list_each(n, next, &offered) {
+		struct stream_direct *d = list_entry(n, struct stream_direct, node);
+
+		if (!rest_taken(d->r, cookie))
+			continue;
+		settle(d);
+		d->r = NULL;
+		return true;
+	}
+	return false;
 }

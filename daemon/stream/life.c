@@ -19,6 +19,7 @@
 #include "carrier_pump.h"
 #include "back.h"
 #include "join.h"
+#include "handed.h"
 #include "keep_pair.h"
 #include "local.h"
 #include "map.h"
@@ -480,6 +481,14 @@ void stream_join_end(struct stream *st, int tcp)
 	close_fd(&st->d);
 }
 
+/* One that was taken a moment ago is somebody else's by now, perhaps, who is sooner here than who took it. */
+static struct stream *find_carrier(uint64_t cookie, unsigned int *end)
+{
+	struct stream *st = table_find_carrier(cookie, end);
+
+	return st || !handed_taken(cookie) ? st : table_find_carrier(cookie, end);
+}
+
 int stream_open(int carrier, struct stream_grant *g)
 {
 	struct stream *st;
@@ -489,7 +498,7 @@ int stream_open(int carrier, struct stream_grant *g)
 
 	if (ret)
 		return ret;
-	st = table_find_carrier(cookie, &e);
+	st = find_carrier(cookie, &e);
 	if (!st)
 		return past_open(cookie, g);
 	if (st->state != STREAM_DEAD)
@@ -505,7 +514,7 @@ struct stream *stream_of_carrier(int carrier, unsigned int *end)
 {
 	uint64_t cookie;
 
-	return carrier_cookie(carrier, &cookie) ? NULL : table_find_carrier(cookie, end);
+	return carrier_cookie(carrier, &cookie) ? NULL : find_carrier(cookie, end);
 }
 
 int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, const void *val, socklen_t len)

@@ -228,6 +228,11 @@ bool rest_stopped(const struct rest *r)
 	return r->direct == STOPPED;
 }
 
+bool rest_taken(const struct rest *r, uint64_t cookie)
+{
+	return r->direct == STOPPED && r->carrier.cookie == cookie && atomic_load(&r->page->end[r->end].relay) == IW_RELAY_NONE;
+}
+
 bool rest_settle(struct rest *r, struct rest_carrier *c)
 {
 	bool taken = !change(r, IW_RELAY_OFFERED, IW_RELAY_ON) && !change(r, IW_RELAY_ASKED, IW_RELAY_ON) && r->direct == STOPPED &&

@@ -27,5 +27,6 @@ struct rest_carrier {
 };
 bool rest_settle(struct rest *r, struct rest_carrier *c);
 bool rest_stopped(const struct rest *r);	/* the carrier is offered */
+bool rest_taken(const struct rest *r, uint64_t cookie);	/* it was the one with that cookie, and was taken: to be settled */
 
 #endif

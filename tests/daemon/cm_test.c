@@ -715,6 +715,39 @@ static void direct_often(void **state)
 	answer_close(&b);
 }
 
+/* It is taken, and passed on to a program that is here before who took it has said so: for its segment, or to have it relayed again. */
+static void direct_passed_on(void **state)
+{
+	struct lib other = lib_new();
+	struct answer a, b, c, o;
+
+	for (int i = 0; i < 2; i++) {
+		if (!i)
+			relayed_pair(&a, &b);
+		c = ask_direct(&b);
+		assert_true(relay_change(&c, IW_RELAY_OFFERED, IW_RELAY_NONE));
+		answer_close(&b);
+		o = ask_carrier(&other, i ? IW_CTL_OPEN : IW_CTL_REST, c.fds[0]);
+		assert_int_equal(o.m.result, 0);
+		assert_int_equal(o.m.stream_id, a.m.stream_id);
+		assert_int_equal(o.m.end, 1);
+		if (i) {
+			close(o.fds[0]);	/* the segment, twice */
+			lib_switched(&w.client, c.m.stream_id, c.fds[0]);
+			both_ways(a.fds[0], c.fds[0]);
+			answer_close(&c);
+		} else {
+			lib_switched(&w.client, c.m.stream_id, c.fds[0]);
+			answer_close(&c);
+			b = o;
+			both_ways(a.fds[0], b.fds[0]);
+		}
+	}
+	lib_free(&other);
+	expect(a.fds[0], "");
+	answer_close(&a);
+}
+
 /* The connection of who asked breaks before it has said what it did: the page says it. */
 static void direct_breaks(bool taken)
 {
@@ -1307,7 +1340,7 @@ static void open_by_carrier(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched), T(direct_again), T(direct_not_now), T(direct_not_taken), T(direct_often), T(direct_breaks_before), T(direct_breaks_behind),
+		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched), T(direct_again), T(direct_not_now), T(direct_not_taken), T(direct_often), T(direct_passed_on), T(direct_breaks_before), T(direct_breaks_behind),
 		T(without_go), T(closed_after_go), T(abandoned), T(dies_before_switched), T(dies_after_switched), T(breaks_before_switched),
 		T(second_abandons), T(second_dies_before_switched), T(second_breaks_before_switched), T(back_asked_and_gone), T(back_not_taken),
 		T(back_taken_and_gone), T(back_abandoned), T(alone), T(alone_in_bulk), T(not_a_stream),

@@ -633,7 +633,7 @@ static void local_rest(void **state)
 	assert_string_equal(path_of(0), "relayed");
 	assert_int_equal(recv(app[0].fd, b, sizeof(b), MSG_DONTWAIT), 20);	/* at once, whoever asks */
 	assert_string_equal(b, "left over and behind");
-	assert_true(atomic_load(&app[0].page->relayed));
+	assert_true(iw_page_relayed(app[0].page));
 	assert_int_equal(rest(), -EINVAL);	/* once */
 	say(app[0].fd, "from it");
 	expect_octets(&app[1], "from it");
