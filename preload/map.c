@@ -543,7 +543,7 @@ static bool take_rings(int fd, struct iw_stream *s)
 
 	if (iw_fd_bits(fd, POLLRDHUP | POLLPRI) & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI))
 		atomic_store(&s->ring_over, true);
-	if (s->ring.segment || atomic_load(&s->ring_over) || !iw_map_may(fd, s))	/* something is left of the one before */
+	if (s->ring.segment || atomic_load(&s->ring_over) || iw_page_relayed(s->page) || !iw_map_may(fd, s))	/* something is left of the one before */
 		return false;
 	g.tcp = (int)IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0);
 	if (g.tcp >= 0)

@@ -25,6 +25,8 @@
 #include "sys.h"
 #include "tcpstate.h"
 
+#define TRIES	100	/* to find a number of a stream that another thread moves */
+
 /* Locked: to the agent, once only. */
 static void hand_over(struct iw_stream *s)
 {
@@ -99,18 +101,41 @@ static void close_tcp(struct iw_stream *s, int tcp)
 	IW_SYS(close, ready);
 }
 
+static bool is_of(const struct iw_stream *s, int fd)
+{
+	uint32_t w = iw_word(fd);
+
+	return (iw_word_kind(w) == IW_FD_SWITCHING ? iw_word_ungated(w) : w) == iw_stream_word(s);
+}
+
 /* The next one of its numbers from fd on, or -1. */
 static int number(struct iw_stream *s, int fd)
 {
-	for (int high = atomic_load(&iw_fd_high_app); fd <= high; fd++) {
-		uint32_t w = iw_word(fd);
-
-		if (iw_word_kind(w) == IW_FD_SWITCHING)
-			w = iw_word_ungated(w);
-		if (w == iw_stream_word(s))
+	for (int high = atomic_load(&iw_fd_high_app); fd <= high; fd++)
+		if (is_of(s, fd))
 			return fd;
-	}
 	return -1;
+}
+
+/* Under iw_tab_lock: fd, or another one of its numbers, if another thread has closed that, or put something else there. fd: it has none. */
+static int current(struct iw_stream *s, int fd)
+{
+	int n = is_of(s, fd) ? fd : number(s, 0);
+
+	return n < 0 ? fd : n;
+}
+
+/* Its registrations, by all of its numbers. */
+static void detach(struct iw_stream *s)
+{
+	for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
+		iw_reg_detach(i);
+}
+
+static void attach(struct iw_stream *s)
+{
+	for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
+		iw_reg_attach(i, true);
 }
 
 void iw_map_replace(struct iw_stream *s, int carrier)
@@ -130,14 +155,15 @@ static int out_of_sets(int fd, struct iw_stream *s, uint32_t epoch, bool again, 
 	int tcp = 0;
 
 	if (atomic_load(&s->mapped) && atomic_load(&s->map_epoch) == epoch) {
-		iw_reg_detach(fd);
+		fd = current(s, fd);
+		detach(s);
 		if (carrier >= 0)
 			iw_map_replace(s, carrier);
 		tcp = stop(s);
 		if (shut)
 			IW_SYS(shutdown, fd, SHUT_WR);
 		if (again)
-			iw_reg_attach(fd, true);
+			attach(s);
 		unhold(s);
 	}
 	iw_unlock(&iw_tab_lock, sigs);
@@ -174,22 +200,45 @@ static bool over(struct iw_stream *s)
 }
 
 /*
- * The other carrier, or -1: without the daemon the pair is reset. Another thread may close it meanwhile, and get the number for something else, which
- * this must not be done to: by a duplicate of our own. Then there is nothing to give, and nobody to tell.
+ * A duplicate of our own; -1: it has no number any more; -EMFILE: none are left. Other threads may close its numbers, and make others, at any time; that what
+ * stands there is something else for long is the work of calls that nobody sees.
+ */
+static int duplicate(int fd, struct iw_stream *s)
+{
+	uint64_t ino = s->ino, sigs;
+	long n;
+
+	for (int tries = 0; tries < TRIES && atomic_load(&s->refs); tries++) {
+		sigs = iw_lock(&iw_tab_lock);
+		n = IW_SYS(fcntl, current(s, fd), F_DUPFD_CLOEXEC, 0);
+		iw_unlock(&iw_tab_lock, sigs);
+		if (n >= 0 && iw_fd_ino((int)n) == ino) {
+			n = iw_fd_hide((int)n);
+			return n < 0 ? -EMFILE : (int)n;
+		}
+		if (n >= 0)
+			IW_SYS(close, n);
+		else if (n != -EBADF)
+			return -EMFILE;
+		IW_SYS(sched_yield);
+	}
+	return -1;
+}
+
+/*
+ * The other carrier, or -1: without the daemon the pair is reset. All is done to a duplicate of our own, as the number may be something else's at any time.
+ * Where there is none any more, there is nothing to give, and nobody to tell.
  */
 static int rest_elsewhere(int fd, struct iw_stream *s)
 {
-	int mine = (int)IW_SYS(fcntl, fd, F_DUPFD_CLOEXEC, 0), at, carrier = -1;
+	int mine = duplicate(fd, s), carrier = -1;
 
 	if (mine >= 0)
-		mine = iw_fd_hide(mine);
-	at = mine < 0 ? fd : mine;	/* no numbers are left */
-	if (iw_fd_ino(at) == s->ino) {
-		if (mine >= 0)
-			carrier = iw_map_ask_carrier(IW_CTL_REST, mine, fd);
-		if (carrier < 0)
-			iw_stream_reset(s, at);
-	}
+		carrier = iw_map_ask_carrier(IW_CTL_REST, mine, fd);
+	if (mine == -EMFILE)
+		fd = current(s, fd);
+	if (carrier < 0 && mine != -1 && iw_fd_ino(mine < 0 ? fd : mine) == s->ino)
+		iw_stream_reset(s, mine < 0 ? fd : mine);
 	if (mine >= 0)
 		iw_fd_unhide_close(mine);
 	return carrier;
@@ -291,11 +340,9 @@ static void rest_away(int fd, struct iw_stream *s)
 	iw_lock_only(&iw_tab_lock);
 	still = s->ino == ino && iw_path(s) == &iw_rest;	/* nobody has closed it */
 	if (still && carrier >= 0) {
-		for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
-			iw_reg_detach(i);
+		detach(s);
 		iw_map_replace(s, carrier);
-		for (int i = number(s, 0); i >= 0; i = number(s, i + 1))
-			iw_reg_attach(i, true);
+		attach(s);
 	}
 	if (still) {
 		iw_map_lock(s, &st);
