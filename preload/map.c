@@ -609,7 +609,8 @@ void iw_map_take(int fd, struct iw_stream *s)
 bool iw_map_rings(int fd, struct iw_stream *s)
 {
 	uint8_t tries = atomic_load_explicit(&s->map_tries, memory_order_relaxed);
-	bool relayed = atomic_load_explicit(&iw_stream_end(s)->relay, memory_order_relaxed) == IW_RELAY_ON, done;
+	bool relayed = iw_map_relayed(s), done;
+	int saved = errno;
 	uint64_t sigs;
 
 	if (iw_in_vfork() || (relayed && wet(s, fd)))
@@ -625,5 +626,6 @@ bool iw_map_rings(int fd, struct iw_stream *s)
 		atomic_store_explicit(&s->map_tries, tries + (tries < IW_CAND_TRIES), memory_order_relaxed);
 	}
 	iw_sig_restore(sigs);
+	errno = saved;
 	return done;
 }

@@ -14,8 +14,14 @@
 
 /* The daemon would give it: asks when it may be taken, in the call's turn on fd. Keeps errno. */
 void iw_map_take(int fd, struct iw_stream *s);
-/* A pair of this host may go by rings: the same, and nobody is asked. true: it does. One that is relayed at this end is to be direct first. */
+/* A pair of this host may go by rings: the same, and nobody is asked. true: it does. One that is relayed at this end is to be direct first. Keeps errno. */
 bool iw_map_rings(int fd, struct iw_stream *s);
+/* This end is. */
+static inline bool iw_map_relayed(struct iw_stream *s)
+{
+	return atomic_load_explicit(&iw_stream_end(s)->relay, memory_order_relaxed) == IW_RELAY_ON;
+}
+
 /* Nobody relays it but for this end. */
 static inline bool iw_map_ringable(struct iw_stream *s)
 {

@@ -47,8 +47,8 @@ static void unhold(struct iw_stream *s)
 		iw_futex_wake(&s->held, INT32_MAX);
 }
 
-/* Its octets do not go there any more. Returns the hidden number, 0: it was not mapped. */
-static int stop(struct iw_stream *s)
+/* Its octets do not go there any more. rest: what is left of them somebody else has. Returns the hidden number, 0: it was not mapped. */
+static int stop(struct iw_stream *s, bool rest)
 {
 	struct iw_step st;
 	int tcp;
@@ -56,7 +56,7 @@ static int stop(struct iw_stream *s)
 	iw_map_lock(s, &st);
 	tcp = atomic_load(&s->mapped);
 	if (tcp && !s->map) {
-		bool left = iw_rings_end(s) && !atomic_load(&s->held);	/* the carrier can be read until it was */
+		bool left = iw_rings_end(s) && !rest;	/* the carrier can be read until it was */
 
 		if (!left)
 			iw_rings_unmap(s);
@@ -149,7 +149,7 @@ void iw_map_replace(struct iw_stream *s, int carrier)
  * Its registrations are C's again, or gone; carrier: another one, in its place, or -1. Not if another thread has closed it, and the slot may be another
  * stream's (epoch). Who waits goes on under the same lock: a child of a fork would wait for a thread that it does not have.
  */
-static int out_of_sets(int fd, struct iw_stream *s, uint32_t epoch, bool again, bool shut, int carrier)
+static int out_of_sets(int fd, struct iw_stream *s, uint32_t epoch, bool again, bool shut, bool rest, int carrier)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	int tcp = 0;
@@ -159,7 +159,7 @@ static int out_of_sets(int fd, struct iw_stream *s, uint32_t epoch, bool again, 
 		detach(s);
 		if (carrier >= 0)
 			iw_map_replace(s, carrier);
-		tcp = stop(s);
+		tcp = stop(s, rest);
 		if (shut)
 			IW_SYS(shutdown, fd, SHUT_WR);
 		if (again)
@@ -252,12 +252,13 @@ static int give_rings(int fd, struct iw_stream *s, bool shut, bool away)
 {
 	int carrier = -1, tcp;
 	uint32_t epoch;
+	bool rest;
 
-	if (!iw_rings_hold(s, away, &epoch))
+	if (!iw_rings_hold(s, away, &epoch, &rest))
 		return 0;
-	if (atomic_load(&s->held))
+	if (rest)
 		carrier = rest_elsewhere(fd, s);
-	tcp = out_of_sets(fd, s, epoch, true, shut, carrier);
+	tcp = out_of_sets(fd, s, epoch, true, shut, rest, carrier);
 	if (carrier >= 0)
 		IW_SYS(close, carrier);
 	return tcp;
@@ -291,7 +292,7 @@ static int give_mapped(int fd, struct iw_stream *s, bool shut)
 		return 0;
 	}
 	unmap(fd, s);
-	return out_of_sets(fd, s, epoch, true, shut, -1);
+	return out_of_sets(fd, s, epoch, true, shut, false, -1);
 }
 
 /* No handler comes meanwhile, which would wait for its own thread. */
@@ -393,7 +394,7 @@ void iw_map_close(int fd, struct iw_stream *s)
 	if (atomic_load(&s->mapped)) {
 		if (iw_orphan(fd, s))
 			iw_orphan_end(s, iw_orphan_until());
-		tcp = out_of_sets(fd, s, atomic_load(&s->map_epoch), false, false, -1);
+		tcp = out_of_sets(fd, s, atomic_load(&s->map_epoch), false, false, false, -1);
 	}
 	if (!atomic_load(&s->polled)) {
 		if (tcp)

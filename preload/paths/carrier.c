@@ -274,8 +274,15 @@ ssize_t iw_carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 
 static ssize_t carrier_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
-	if (iw_unlikely(iw_map_wants_rings(s)))
-		return iw_map_rings(fd, s) ? iw_path(s)->rx(s, fd, io, flags) : iw_carrier_rx(s, fd, io, flags);
+	if (iw_unlikely(iw_map_wants_rings(s))) {
+		ssize_t n;
+
+		if (!iw_map_relayed(s))
+			return iw_map_rings(fd, s) ? iw_path(s)->rx(s, fd, io, flags) : iw_carrier_rx(s, fd, io, flags);
+		n = iw_carrier_rx(s, fd, io, flags);	/* behind it nothing may be left, which who only receives does not find before */
+		iw_map_rings(fd, s);
+		return n;
+	}
 	return may_look(s, io, flags) ? rx_look(s, fd, io, flags) : iw_carrier_rx(s, fd, io, flags);
 }
 

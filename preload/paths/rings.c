@@ -70,17 +70,16 @@ size_t iw_rings_end(struct iw_stream *s)
 	return iw_rings_close(s);
 }
 
-bool iw_rings_hold(struct iw_stream *s, bool away, uint32_t *epoch)
+bool iw_rings_hold(struct iw_stream *s, bool away, uint32_t *epoch, bool *rest)
 {
 	struct iw_mapped_call c = { .s = s };
-	size_t left;
 
 	if (!iw_rings_enter(&c))
 		return false;
 	*epoch = c.epoch;
 	s->ring.ends = true;
-	left = iw_rings_end(s);
-	atomic_store(&s->held, left && (away || !iw_rings_behind(atomic_load(&s->mapped))));
+	*rest = iw_rings_end(s) && (away || !iw_rings_behind(atomic_load(&s->mapped)));
+	atomic_store(&s->held, true);
 	iw_map_unlock(s, &c.st);
 	return true;
 }

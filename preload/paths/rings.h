@@ -25,10 +25,10 @@ bool iw_rings_begin(struct iw_stream *s, int fd);
 /* Locked: the rings are shut for good. Returns the octets that are left to be read. */
 size_t iw_rings_end(struct iw_stream *s);
 /*
- * It is to be given up; away: to somebody who may not have the library. false: it is not on this path. With octets left that nobody would know of
- * (iw_stream.held) nobody takes any of them until it was.
+ * It is to be given up, by the caller alone, whoever else wants to; away: to somebody who may not have the library. false: it is not on this path. Until it was
+ * nobody takes any of what is left (iw_stream.held); rest: nobody would know of that.
  */
-bool iw_rings_hold(struct iw_stream *s, bool away, uint32_t *epoch);
+bool iw_rings_hold(struct iw_stream *s, bool away, uint32_t *epoch, bool *rest);
 bool iw_rings_hold_rest(struct iw_stream *s);	/* the same of what is left already */
 /* The carrier can be read until what is left was. */
 bool iw_rings_behind(int carrier);
