@@ -8,7 +8,7 @@
 # and the daemons have nothing.
 #
 # plain		one host, no library: what the program holds for TCP's behaviour is what TCP does
-# rings		one host, pairs with rings; only when it is asked for
+# rings		one host, pairs with rings
 # carrier	one host, pairs, rings forbidden
 # mapped	two hosts, mapped queue pairs
 # restless	the same, and the daemons take maps back every few milliseconds, and give them again
@@ -18,7 +18,7 @@
 # IW_SEED=n repeats what chance did, as far as time does. IW_SOAK_KEEP=1: a run that fails stays as it is.
 . "$(dirname "$0")/lib/rig.sh"
 
-modes="plain carrier mapped restless relayed"	# rings: what it finds there is open, docs/rings.md 7
+modes="plain rings carrier mapped restless relayed"
 seconds=${IW_SOAK_SECONDS:-15} workers=6 every=0
 while getopts m:s:w:r: o; do
 	case $o in
