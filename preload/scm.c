@@ -4,6 +4,7 @@
 #include <sys/single_threaded.h>
 
 #include "fdtab.h"
+#include "holders.h"
 #include "lib.h"
 #include "map.h"
 #include "scm.h"
@@ -18,6 +19,8 @@ void iw_fd_passed_on(int fd)
 		return;
 	if (t.s) {
 		atomic_store(&t.s->passed, 1);
+		if (t.s->holder)	/* nor are those of its family who have it */
+			iw_holders_lose(t.s->holder);
 		iw_map_hand(fd, t.s);
 	} else {
 		iw_candidate_flag(t.c, IW_CAND_PASSED);

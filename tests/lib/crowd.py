@@ -5,7 +5,7 @@ Many connections of one program, for tests of what becomes of them:
     crowd.py server ADDRESS PORT		sends all octets back, in one process
     crowd.py client ADDRESS PORT N [ENDS]	N connections; the lines of its input: "ask M", M questions and answers on each; "pour", from here on a thread
                                         asks without end, until "calm"; "options", TCP answers; "fork I", a child asks on the first I and ends, then this process does; "leave I", a child
-                                        comes and goes while the answers on the first I are read in part; each is answered by "did" and the line. At the end both directions of each end, and "ok". With ENDS "close", only ours do, by close()
+                                        comes while the answers on the first I are read in part, and goes with the next order; each is answered by "did" and the line. At the end both directions of each end, and "ok". With ENDS "close", only ours do, by close()
 """
 import os
 import select
@@ -14,6 +14,7 @@ import sys
 import threading
 
 TEXT = bytes(range(33, 127)) * 700
+staying = []    # children, until the next order
 
 
 def server(host, port):
@@ -73,12 +74,20 @@ def left_unread(conns):
         c.sendall(text)
     for c in conns:
         assert c.recv(1) == text[:1]
-        while len(c.recv(4096, socket.MSG_PEEK)) < len(text) - 1:
-            pass
+        have = 0
+        while have < len(text) - 1:     # what is looked at without waiting lies in the ring then
+            try:
+                have = len(c.recv(4096, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+            except BlockingIOError:
+                os.sched_yield()
+    r, w = os.pipe()
     pid = os.fork()
     if not pid:
+        os.close(w)
+        os.read(r, 1)
         os._exit(0)
-    assert os.waitpid(pid, 0)[1] == 0
+    os.close(r)
+    staying.append((pid, w))
     for c in conns:
         got = b""
         while len(got) < len(text) - 1:
@@ -105,6 +114,10 @@ def client(host, port, n, ends="both"):
 
     for line in sys.stdin:
         what, _, arg = line.strip().partition(" ")
+        while staying:
+            pid, w = staying.pop()
+            os.close(w)
+            os.waitpid(pid, 0)
         try:
             if what == "ask":
                 for k in range(int(arg)):
