@@ -113,6 +113,8 @@ cold+=" many_short oob_before_accept opts_inherit opts_lowat send_lost sigio_bef
 cold+=" epoll_uring"
 # Not with maps that come and go: what they compare changes with them. There is more room, or less, also at the end of a time-out.
 calm="eintr_mixed f_odd_args"
+# Each of its rounds forks and moves a hundred thousand octets: it is about rings, and takes minutes where maps change hands late.
+calm+=" fork_dup"
 early=$(conf early "upgrade_after 0") awake=$(conf awake "upgrade_after 0" "spin always" "rings no")
 never=$(conf never "upgrade_after 1G calls 1G")
 policy=$(conf tcp "upgrade_after 0" "tcp both * *")
