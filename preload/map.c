@@ -505,10 +505,15 @@ static bool taken(struct iw_stream *s)
 	return atomic_compare_exchange_strong(&iw_stream_end(s)->hand, &offered, IW_HAND_TAKEN);
 }
 
+bool iw_map_detach(int fd, struct iw_stream *s)
+{
+	return iw_stream_alone(s, &fd, 1) && iw_fd_ino(fd) == s->ino && !iw_reg_lost(fd) && !iw_reg_detach(fd);
+}
+
 static bool put_in_place(int fd, struct iw_stream *s, const struct given *g)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
-	bool done = iw_stream_alone(s, &fd, 1) && iw_fd_ino(fd) == s->ino && !iw_reg_lost(fd) && !iw_reg_detach(fd);
+	bool done = iw_map_detach(fd, s);
 
 	if (done) {
 		if (!g->map || taken(s))

@@ -64,7 +64,7 @@ static bool change(struct iw_stream *s, uint32_t from, uint32_t to)
 static bool put_in_place(int fd, struct iw_stream *s, int carrier)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
-	bool done = iw_stream_alone(s, &fd, 1) && iw_fd_ino(fd) == s->ino && !iw_reg_lost(fd) && !iw_reg_detach(fd);
+	bool done = iw_map_detach(fd, s);
 
 	if (done) {
 		done = change(s, IW_RELAY_OFFERED, IW_RELAY_NONE);

@@ -16,7 +16,9 @@ bool iw_map_survives_exec(int fd);
 /* Behind the gate: nobody else has it, or is in a call on it, and nothing stands in the way of another file in its place. */
 bool iw_map_may(int fd, struct iw_stream *s);
 bool iw_map_dry(struct iw_stream *s, int fd);	/* nothing can be read from its carrier */
-/* The same, of an end that is relayed: by the carrier itself again. */
+/* Under iw_tab_lock: it is as it was, and its registrations are out of all sets. */
+bool iw_map_detach(int fd, struct iw_stream *s);
+/* Behind the gate, of an end that is relayed: by the carrier itself again. */
 bool iw_map_direct(int fd, struct iw_stream *s);
 /* REST or DIRECT: the other carrier that the daemon gives for that one, with what belongs to the file; or -1. */
 int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd);

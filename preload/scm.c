@@ -18,9 +18,7 @@ void iw_fd_passed_on(int fd)
 	if (!iw_turn(&t, fd, IW_TURN_ASK))
 		return;
 	if (t.s) {
-		atomic_store(&t.s->passed, 1);
-		if (t.s->holder)	/* nor are those of its family who have it */
-			iw_holders_lose(t.s->holder);
+		iw_holders_lose(t.s->holder);	/* for all of its family who have it */
 		iw_map_hand(fd, t.s);
 	} else {
 		iw_candidate_flag(t.c, IW_CAND_PASSED);

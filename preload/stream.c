@@ -164,7 +164,7 @@ void iw_stream_get(struct iw_stream *s)
 
 bool iw_stream_alone(struct iw_stream *s, const int *fds, unsigned int n)
 {
-	return s->holder && !atomic_load(&s->passed) && iw_holders_alone(s->holder, fds, n);
+	return s->holder && iw_holders_alone(s->holder, fds, n);
 }
 
 /*

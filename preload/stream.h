@@ -61,7 +61,6 @@ struct iw_stream {
 	_Atomic bool nowait;		/* on the carrier a receive that found nothing was not one that waits */
 	_Atomic uint32_t sopt;		/* options kept by the library, see opts.h */
 	uint32_t holder;		/* index of its holders, and of the candidate it was; 0: handed in, whoever did may have it too */
-	_Atomic uint32_t passed;	/* by SCM_RIGHTS: our close is not the last one */
 	bool client;			/* it was made by socket() */
 	_Atomic uint8_t back_tries;	/* times in vain that it was asked to be given back, and calls until the next; threads may lose some */
 	_Atomic uint32_t back_rest;

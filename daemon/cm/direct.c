@@ -43,7 +43,7 @@ int cm_direct(struct client *c, const struct iw_ctl_fdmsg *m, int fd)
 	int ret = req_begin(&r, c, &m->h);
 
 	if (!ret && g)
-		g->d = stream_direct(fd, c->uid, answered, g);
+		g->d = stream_direct(fd, answered, g);
 	if (ret || !g || !g->d) {
 		free(g);
 		if (!ret)

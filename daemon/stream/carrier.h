@@ -15,7 +15,7 @@ struct stream;
 /* So many octets fit it surely, when it is empty. */
 uint32_t carrier_takes(int fd);
 int carrier_make(uint64_t id, int s[2]);	/* of this stream; both ends are the caller's. -errno */
-int carrier_cookie(int fd, uint64_t *cookie);		/* what it is found by. -errno */
+int carrier_cookie(int fd, uint64_t *cookie);		/* what it is found by: without it never again, so that is an error like any other. -errno */
 void carrier_fin(struct stream *st);		/* the peer's FIN: every octet is in the carrier */
 void carrier_record_reset(struct stream *st, int err);	/* in the page only; after a FIN it becomes EPIPE */
 void carrier_reset(struct stream *st, int err);	/* the page says RESET; then the carrier goes */

@@ -69,7 +69,6 @@ struct stream_direct {
 	struct rest *r;
 	uint64_t id;
 	unsigned int end;
-	uint32_t uid;
 	void (*done)(void *arg, int ret, const struct stream_grant *g);
 	void *arg;
 };
@@ -99,7 +98,7 @@ static void stopped(void *arg, int carrier)
 	d->done(d->arg, carrier, NULL);
 }
 
-struct stream_direct *stream_direct(int carrier, uint32_t uid, void (*done)(void *arg, int ret, const struct stream_grant *g), void *arg)
+struct stream_direct *stream_direct(int carrier, void (*done)(void *arg, int ret, const struct stream_grant *g), void *arg)
 {
 	struct stream_direct *d;
 	struct stream *st;
@@ -109,7 +108,7 @@ struct stream_direct *stream_direct(int carrier, uint32_t uid, void (*done)(void
 	d = st && st->state == STREAM_LOCAL && st->rest[e] ? malloc(sizeof(*d)) : NULL;
 	if (!d)
 		return NULL;
-	*d = (struct stream_direct){ .r = st->rest[e], .id = st->id, .end = e, .uid = uid, .done = done, .arg = arg };
+	*d = (struct stream_direct){ .r = st->rest[e], .id = st->id, .end = e, .done = done, .arg = arg };
 	list_init(&d->node);
 	if (!rest_direct(d->r, stopped, d))
 		return d;
@@ -137,7 +136,7 @@ static void settle(struct stream_direct *d)
 		found_by(st, d->end, c.cookie);
 		stream_log(st, LOG_DEBUG, "end %u is not relayed any more", d->end);
 	}
-	close_passed(c.fd, d->uid);
+	close_passed(c.fd, c.uid);
 	stream_stir();	/* it may be closed by now */
 }
 

@@ -304,7 +304,6 @@ static void fill_end(struct stream_end *e, const struct iw_tuple *t, const struc
 	snprintf(e->program, sizeof(e->program), "%s", o->program ? o->program : "");
 }
 
-/* A socket whose cookie we cannot read would never be found again: that is an error like any other. */
 int stream_grant(int tcp, const struct iw_tuple *t, const struct stream_owner *o, bool client, uint32_t told, struct stream_grant *g,
 		 struct stream **out)
 {

@@ -39,7 +39,6 @@ struct rest {
 	uint64_t id;		/* of the stream, which may be gone */
 	unsigned int end;
 	struct rest_carrier carrier;
-	uint32_t uid;
 	bool over;
 
 	enum { PASSES, STOPS, STOPPED } direct;
@@ -70,7 +69,7 @@ static void maybe_free(struct rest *r)
 {
 	if (!r->over || r->way[0].op.busy || r->way[1].op.busy)
 		return;
-	close_passed(r->way[0].from, r->uid);
+	close_passed(r->carrier.fd, r->carrier.uid);
 	close(r->way[0].to);
 	forget(r);
 }
@@ -403,10 +402,9 @@ int rest_begin(struct stream *st, unsigned int e, int carrier, uint32_t uid, int
 		close(v[1]);
 		return ret;
 	}
-	r->uid = uid;
 	r->id = st->id;
 	r->end = e;
-	r->carrier = (struct rest_carrier){ .fd = carrier, .watched = st->watched[e], .cookie = st->end[e].cookie };
+	r->carrier = (struct rest_carrier){ .fd = carrier, .uid = uid, .watched = st->watched[e], .cookie = st->end[e].cookie };
 	st->rest[e] = r;	/* it has no ring from then on */
 	atomic_store(&r->page->end[e].relay, IW_RELAY_ON);	/* before anybody can see an end of what we hold: ours alone is none */
 	engine_file_waits(carrier);

@@ -22,6 +22,7 @@ int rest_direct(struct rest *r, void (*done)(void *arg, int carrier), void *arg)
 /* Was the carrier taken, as the page says? true: r is gone, and c->fd is the caller's. Else all goes on, and done() will not be called any more. */
 struct rest_carrier {
 	int fd;
+	uint32_t uid;		/* who passed it */
 	int watched;		/* what it had when it was given up: its number in the set of local.c, which has it still, */
 	uint64_t cookie;	/* and what it was found by */
 };

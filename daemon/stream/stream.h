@@ -180,7 +180,7 @@ int stream_rest(int carrier, uint32_t uid, struct stream_grant *g);
  * or not now, and done will not be called. Until stream_direct_end(), which finds out whether it was taken, done's answer or not. Keeps no descriptor.
  */
 struct stream_direct;
-struct stream_direct *stream_direct(int carrier, uint32_t uid, void (*done)(void *arg, int ret, const struct stream_grant *g), void *arg);
+struct stream_direct *stream_direct(int carrier, void (*done)(void *arg, int ret, const struct stream_grant *g), void *arg);
 uint64_t stream_direct_id(const struct stream_direct *d);	/* of the stream */
 void stream_direct_end(struct stream_direct *d);
 /* A program has ended, or closed something: in a while all pairs are looked at once. */

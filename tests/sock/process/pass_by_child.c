@@ -9,16 +9,6 @@
 
 #define TURNS	300	/* there and back, before, and behind */
 
-static void pass_on(int to, int fd)
-{
-	union { struct cmsghdr h; char b[CMSG_SPACE(sizeof(int))]; } c = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec v = { "f", 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
-
-	memcpy(CMSG_DATA(&c.h), &fd, sizeof(fd));
-	must(sendmsg(to, &m, 0) == 1);
-}
-
 static int taken(int from)
 {
 	union { struct cmsghdr h; char b[CMSG_SPACE(sizeof(int))]; } c;
@@ -55,7 +45,7 @@ static void server(int fd)
 	t_wake(fd, false, TURNS);
 	pid = (pid_t)ok(fork());
 	if (!pid) {
-		pass_on(strange[0], fd);
+		t_pass(strange[0], fd);
 		_exit(0);
 	}
 	must(waitpid(pid, &status, 0) == pid && !status);
