@@ -252,5 +252,7 @@ id=$(host_ctl 1 -j streams | json "[r['id'] for r in d if r['transport'] == 'loc
 is "$(host_ctl 1 -j stags | json "[(r['to'], r['length'], r['access']) for r in d if r['stream'] == '$id']")" \
 	"[('0x0', 65536, 'local-read,local-write'), ('0x0', 65536, 'local-read,local-write')]" "these are memory of the RNIC, that no peer has rights to"
 tell_end near "$near"
-is "$(host_ctl 1 -j stags | json "[r for r in d if r['stream'] == '$id']")" "[]" "until they end"
+ended() { [ "$(host_ctl 1 -j stags | json "[r for r in d if r['stream'] == '$id']")" = "[]" ]; }
+until_true 10 ended
+ok $? "until they end" || diag "$(host_ctl 1 stags)"
 done_testing
