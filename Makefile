@@ -18,7 +18,7 @@ say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 SAN ?=
 , := ,
 B := build/$(if $(SAN),$(subst $(,),-,$(SAN)),plain)
-CFLAGS ?= -O2 -g
+CFLAGS ?= $(if $(SAN),-O1,-O2) -g
 DEFS = -I. -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' -DIW_SYSCONFDIR='"$(sysconfdir)"' -DHAVE_VERBS=$(HAVE_VERBS) \
 	$(URING_CFLAGS) $(SYSTEMD_CFLAGS) $(JANSSON_CFLAGS) $(CMOCKA_CFLAGS)
 WARN = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter $(if $(CI),-Werror)

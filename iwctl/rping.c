@@ -104,12 +104,14 @@ static struct addrinfo *resolve(void)
 	return r ? NULL : ai;
 }
 
-static const char *addr_text(const struct sockaddr *sa, socklen_t len, char out[NI_MAXHOST + 32])
+#define ADDR_TEXT	(NI_MAXHOST + NI_MAXSERV + 8)
+
+static const char *addr_text(const struct sockaddr *sa, socklen_t len, char out[ADDR_TEXT])
 {
 	char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
 
 	getnameinfo(sa, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(out, NI_MAXHOST + 32, "%s port %s", host, port);
+	snprintf(out, ADDR_TEXT, "%s port %s", host, port);
 	return out;
 }
 
@@ -142,7 +144,7 @@ static int connect_to(const struct addrinfo *ai)
 /* The first address of the name that answers. */
 static int client_start(const struct addrinfo *ai)
 {
-	char text[NI_MAXHOST + 32];
+	char text[ADDR_TEXT];
 	int fd = -ENOENT, ret;
 
 	for (; ai; ai = ai->ai_next) {
@@ -220,7 +222,7 @@ static int server_start(const struct addrinfo *list)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
-	char text[NI_MAXHOST + 32];
+	char text[ADDR_TEXT];
 	const struct addrinfo *ai = list;
 
 	while (!opts.address && ai && ai->ai_family != AF_INET6)

@@ -28,7 +28,7 @@ verify() {
 	mkdir "$run" && cd "$run" || return
 	echo "not verified" >result
 	spin -a "$@" "$here/$model.pml" >log 2>&1 && cc -w -DCOLLAPSE -DMEMLIM=$memory $how -o pan pan.c >>log 2>&1 || return
-	timeout $time ./pan -m1000000 $opt >>log 2>&1
+	(ulimit -t $time && exec ./pan -m1000000 $opt) >>log 2>&1
 	if grep -qE 'max search depth too small|reached -DMEMLIM|search was not completed' log; then
 		grep -q 'errors: [1-9]' log || return
 	fi
@@ -40,7 +40,7 @@ verify() {
 }
 
 at_a_time=$((${IW_JOBS:-2} < 2 ? 1 : 2))
-memory=1900 time=900	# MiB, s; of each
+memory=1900 time=900	# MiB, s of a processor; of each
 [ -z "${IW_LONG-}" ] || memory=12000 time=7200
 
 # what is to be run: model, name, wanted result, defines; the longest first

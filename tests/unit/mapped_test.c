@@ -95,6 +95,8 @@ bool iw_fd_room(int fd) { return true; }
 uint64_t iw_fd_ino(int fd) { return 0; }
 void iw_flags_read(int fd, struct iw_flags *f) { memset(f, 0, sizeof(*f)); }
 int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd) { return -1; }
+bool iw_map_direct(int fd, struct iw_stream *s) { return false; }
+void iw_stream_reset(struct iw_stream *s, int fd) { }
 uint32_t iw_word_set(int fd, uint32_t w) { return 0; }
 bool iw_word_cas(int fd, uint32_t old, uint32_t w) { return false; }
 
