@@ -123,20 +123,19 @@ int ctl_option(struct client *c, const struct iw_ctl_opt *m)
 	bool set = m->h.type == IW_CTL_SETSOCKOPT;
 	socklen_t len = m->optlen;
 	struct iw_ctl_opt r;
-	struct stream *st = grant_has(c, m->stream_id, m->end) ? stream_find(m->stream_id) : NULL;
 
 	iw_ctl_init(&r, IW_CTL_OPT, m->h.seq);
 	r.stream_id = m->stream_id;
 	r.end = m->end;
 	r.level = m->level;
 	r.optname = m->optname;
-	r.error = !st || stream_tcp(st, m->end) < 0 ? ENOTCONN : may(m->level, m->optname, set ? SET : GET);
+	r.error = !grant_has(c, m->stream_id, m->end) || !stream_answers(m->stream_id, m->end) ? ENOTCONN : may(m->level, m->optname, set ? SET : GET);
 	if (!r.error && set)
 		r.error = privileged(m);
 	if (!r.error && set)
-		r.error = -stream_setsockopt(st, m->end, m->level, m->optname, m->val, len);
+		r.error = -stream_setsockopt(m->stream_id, m->end, m->level, m->optname, m->val, len);
 	if (!r.error && !set) {
-		r.error = -stream_getsockopt(st, m->end, m->level, m->optname, r.val, &len);
+		r.error = -stream_getsockopt(m->stream_id, m->end, m->level, m->optname, r.val, &len);
 		r.optlen = r.error ? r.optlen : len;
 	}
 	ctl_reply(c, &r, NULL, 0);

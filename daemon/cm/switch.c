@@ -464,7 +464,7 @@ static void back_cancel(struct cm_req *r)
 		back_taken(b);
 }
 
-static void back_answer(struct cm_req *r, struct stream *st, uint64_t id, int tcp)
+static void back_answer(struct cm_req *r, uint64_t id, int tcp)
 {
 	struct linger l = { 0 };
 	socklen_t len = sizeof(l);
@@ -475,7 +475,7 @@ static void back_answer(struct cm_req *r, struct stream *st, uint64_t id, int tc
 	m.result = tcp < 0;
 	m.reason = tcp < 0 ? IW_REASON_BUSY : 0;
 	if (tcp >= 0)
-		stream_getsockopt(st, 0, SOL_SOCKET, SO_LINGER, &l, &len);
+		stream_getsockopt(id, 0, SOL_SOCKET, SO_LINGER, &l, &len);
 	m.linger_on = l.l_onoff;
 	m.linger_s = l.l_linger;
 	ctl_reply(r->client, &m, &tcp, tcp >= 0);
@@ -485,7 +485,7 @@ static void backed(void *arg, int ret, int tcp)
 {
 	struct backing *b = arg;
 
-	back_answer(&b->req, b->p->st, b->id, ret ? -1 : tcp);
+	back_answer(&b->req, b->id, ret ? -1 : tcp);
 	b->offered = !ret;
 	if (ret)
 		backing_free(b);
@@ -502,7 +502,7 @@ int cm_back(struct client *c, const struct iw_ctl_id *m)
 	if (ret || !b) {
 		free(b);
 		if (!ret)
-			back_answer(&r, NULL, m->id, -1);
+			back_answer(&r, m->id, -1);
 		req_end(&r);
 		return ret;
 	}
@@ -552,7 +552,6 @@ static void gone(struct stream *st)
 {
 	struct proposal *p = stream_cm_data(st), *o;
 
-	grants_stream_gone(stream_id(st));
 	if (!p)
 		return;
 	o = second(st, p);
@@ -561,7 +560,7 @@ static void gone(struct stream *st)
 	leave(p);
 }
 
-static const struct stream_ops ops = { .hold = hold, .held = held, .upgraded = upgraded, .gone = gone };
+static const struct stream_ops ops = { .hold = hold, .held = held, .upgraded = upgraded, .gone = gone, .forgotten = grants_stream_gone };
 
 void switch_start(void)
 {

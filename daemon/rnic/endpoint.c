@@ -86,6 +86,11 @@ void endpoint_resume(struct endpoint *ep)
 	ep->ops->resume(ep);
 }
 
+int endpoint_socket(struct endpoint *ep)
+{
+	return ep->ops->socket ? ep->ops->socket(ep) : -1;
+}
+
 void endpoint_close(struct endpoint *ep)
 {
 	ep->ops->close(ep);

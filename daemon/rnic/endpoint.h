@@ -124,6 +124,8 @@ void endpoint_depths(const struct endpoint *ep, unsigned int *ird, unsigned int 
 int endpoint_rest(struct endpoint *ep, void (*still)(void *ctx));
 /* It goes on, with what its state says now. */
 void endpoint_resume(struct endpoint *ep);
+/* A duplicate of its connection's socket, for who asks that for options: resets are not said by the last close from now on. -1: none is to be had. */
+int endpoint_socket(struct endpoint *ep);
 
 /* Everything posted is sent, then the end is said, then that of the peer is waited for (close_timeout). closed() comes with 0. */
 void endpoint_close(struct endpoint *ep);
@@ -197,6 +199,7 @@ struct endpoint_ops {
 	void (*depths)(const struct endpoint *ep, unsigned int *ird, unsigned int *ord);
 	int (*rest)(struct endpoint *ep, void (*still)(void *ctx));	/* both with ENDPOINT_REST */
 	void (*resume)(struct endpoint *ep);
+	int (*socket)(struct endpoint *ep);	/* or NULL */
 	void (*close)(struct endpoint *ep);
 	void (*abort)(struct endpoint *ep);
 	void (*detach)(struct endpoint *ep);

@@ -4,6 +4,7 @@
 #include "soft.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/sockios.h>
@@ -190,6 +191,15 @@ static void soft_tell(struct soft *c)
 	c->ep.ulp->closed(c->ep.ctx, c->over_err, rejected ? &said : NULL);
 }
 
+static int soft_socket(struct endpoint *ep)
+{
+	struct soft *c = soft_of(ep);
+	int fd = fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
+
+	c->shared |= fd >= 0;
+	return fd;
+}
+
 /* Everything that must not happen inside a callback of the protocol engine or of the ULP. */
 static void soft_work(struct work *w)
 {
@@ -287,7 +297,7 @@ const struct endpoint_ops soft_endpoint = {
 	.needs = soft_needs,
 	.initiate = soft_initiate, .respond = soft_respond, .accept = soft_accept, .reject = soft_reject,
 	.request = soft_request_out, .frame = soft_frame, .go_on = soft_go_on, .large = soft_large,
-	.depths = soft_depths, .rest = soft_rest, .resume = soft_resume, .close = soft_close, .abort = soft_abort, .detach = soft_detach, .terminate = soft_terminate,
+	.depths = soft_depths, .rest = soft_rest, .resume = soft_resume, .socket = soft_socket, .close = soft_close, .abort = soft_abort, .detach = soft_detach, .terminate = soft_terminate,
 	.unmake = soft_unmake, .reg = soft_reg, .dereg = soft_dereg, .post_send = soft_post_send, .post_recv = soft_post_recv,
 	.send_room = soft_send_room, .stat = soft_stat,
 };

@@ -197,8 +197,8 @@ static void stream_free(struct stream *st)
 	relay_free(st);
 	upgrade_free(st);
 	close_carrier(st);
-	if (st->state == STREAM_DEAD)
-		past_keep(st);
+	if ((st->state != STREAM_DEAD || !past_keep(st)) && stream_ops && stream_ops->forgotten)
+		stream_ops->forgotten(st->id);
 	local_forget(st);
 	tcp_forget(&st->kept);
 	close_tcp(st, 0);
@@ -516,22 +516,44 @@ struct stream *stream_of_carrier(int carrier, unsigned int *end)
 	return carrier_cookie(carrier, &cookie) ? NULL : find_carrier(cookie, end);
 }
 
-int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, const void *val, socklen_t len)
+/* The TCP socket of this end, or -1; *k: what is answered otherwise. */
+static int answers(uint64_t id, unsigned int end, struct stream **st, struct tcp_kept **k)
 {
-	struct tcp_kept none = { 0 };
-	int tcp = stream_tcp(st, end);
+	static struct tcp_kept none;
 
-	return tcp < 0 ? -ENOTCONN : tcp_set(tcp, end ? &none : &st->kept, level, name, val, len);
+	*st = table_find(id);
+	if (!*st)
+		return end ? -1 : past_tcp(id, k);
+	*k = end ? &none : &(*st)->kept;
+	return end < 2 ? (*st)->end[end].tcp : -1;
 }
 
-int stream_getsockopt(struct stream *st, unsigned int end, int level, int name, void *val, socklen_t *len)
+bool stream_answers(uint64_t id, unsigned int end)
 {
-	struct tcp_kept none = { 0 };
-	int tcp = stream_tcp(st, end);
+	struct tcp_kept *k;
+	struct stream *st;
 
-	if (st->state == STREAM_RELAY)
+	return answers(id, end, &st, &k) >= 0;
+}
+
+int stream_setsockopt(uint64_t id, unsigned int end, int level, int name, const void *val, socklen_t len)
+{
+	struct tcp_kept *k;
+	struct stream *st;
+	int tcp = answers(id, end, &st, &k);
+
+	return tcp < 0 ? -ENOTCONN : tcp_set(tcp, k, level, name, val, len);
+}
+
+int stream_getsockopt(uint64_t id, unsigned int end, int level, int name, void *val, socklen_t *len)
+{
+	struct tcp_kept *k;
+	struct stream *st;
+	int tcp = answers(id, end, &st, &k);
+
+	if (st && st->state == STREAM_RELAY)
 		relay_acked(st);
-	else if (st->state == STREAM_RUNNING && st->remote)
+	else if (st && st->state == STREAM_RUNNING && st->remote)
 		pump_acked(st);
-	return tcp < 0 ? -ENOTCONN : tcp_get(tcp, end ? &none : &st->kept, level, name, val, len);
+	return tcp < 0 ? -ENOTCONN : tcp_get(tcp, k, level, name, val, len);
 }

@@ -23,14 +23,14 @@
 
 /* ---- the ends ---- */
 
-/* The endpoint is, though it may linger. */
-static void over(struct stream *st)
+/* The endpoint is, though it may linger. tcp: what answers for options from now on, or -1. */
+static void over(struct stream *st, int tcp)
 {
 	timer_stop(&st->remote->ack);
 	timer_stop(&st->remote->orphan);
 	map_stop(st);
 	remote_forget(st->remote);
-	st->end[0].tcp = -1;
+	st->end[0].tcp = tcp;
 }
 
 void remote_end(struct stream *st)
@@ -84,7 +84,7 @@ void remote_cut(struct stream *st, int err)
 	if (r->ep) {
 		endpoint_stat(r->ep, &st->stat_last);
 		endpoint_abort(r->ep);
-		over(st);
+		over(st, -1);
 	}
 	remote_end(st);
 }
@@ -106,7 +106,7 @@ static void unusable(struct stream *st, const char *text)
 
 	stream_log(st, LOG_WARNING, "MPA startup: %s", text);
 	endpoint_terminate(r->ep);
-	over(st);
+	over(st, -1);
 	remote_reset(st, ECONNRESET);
 	remote_end(st);
 }
@@ -199,7 +199,7 @@ static void on_closed(void *ctx, int err, const struct endpoint_said *rej)
 	struct stream_remote *r = st->remote;
 
 	endpoint_stat(r->ep, &st->stat_last);
-	over(st);
+	over(st, atomic_load(&stream_page_end(st)->shut) & IW_SHUT_CLOSED ? -1 : endpoint_socket(r->ep));
 	if (!r->f->rs.done && !r->f->aborted) {
 		if (err)
 			stream_log(st, LOG_INFO, "connection ended: %s", strerror(err));
@@ -339,7 +339,7 @@ void remote_free(struct stream *st)
 		return;
 	if (r->ep) {
 		endpoint_abort(r->ep);
-		over(st);
+		over(st, -1);
 	}
 	drop(st);
 }

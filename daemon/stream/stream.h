@@ -153,7 +153,8 @@ struct stream_ops {
 	/* The answer to stream_their_hold(), once for each, perhaps from inside. no: pos and crc are 0. */
 	void (*held)(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint32_t crc);
 	void (*upgraded)(struct stream *st);	/* it is RUNNING */
-	void (*gone)(struct stream *st);	/* last call; st is freed afterwards */
+	void (*gone)(struct stream *st);	/* last call of it; st is freed afterwards */
+	void (*forgotten)(uint64_t id);		/* and nobody answers for it any more */
 };
 extern const struct stream_ops *stream_ops;
 
@@ -189,16 +190,16 @@ struct stream *stream_find(uint64_t id);
 uint64_t stream_id(const struct stream *st);
 enum stream_state stream_state(const struct stream *st);
 const struct iw_tuple *stream_tuple(const struct stream *st);
-/* The TCP socket for get/setsockopt of this end (of a LOCAL pair: 0 the one that switched first), or -1. */
-int stream_tcp(const struct stream *st, unsigned int end);
 void *stream_cm_data(struct stream *st);		/* one pointer for connection management */
 void stream_set_cm_data(struct stream *st, void *p);
 /*
- * As setsockopt and getsockopt on the TCP socket of this end (see stream_tcp()): what a relay or a ring stream needs otherwise there is remembered
- * and answered as the application would have it. 0 or -errno; -ENOTCONN: there is none any more. After a get the page's tx_acked is as of now.
+ * As setsockopt and getsockopt on the TCP socket of this end (of a LOCAL pair: 0 the one that switched first), also when the stream is over and its
+ * application still has the end: what a relay or a ring stream needs otherwise there is remembered and answered as the application would have it.
+ * 0 or -errno; -ENOTCONN: there is none (any more). After a get the page's tx_acked is as of now.
  */
-int stream_setsockopt(struct stream *st, unsigned int end, int level, int name, const void *val, socklen_t len);
-int stream_getsockopt(struct stream *st, unsigned int end, int level, int name, void *val, socklen_t *len);
+bool stream_answers(uint64_t id, unsigned int end);
+int stream_setsockopt(uint64_t id, unsigned int end, int level, int name, const void *val, socklen_t len);
+int stream_getsockopt(uint64_t id, unsigned int end, int level, int name, void *val, socklen_t *len);
 
 /* An end by the administrator. -ENOENT; -EBUSY not switched yet, or something is offered; -EOPNOTSUPP local: we are not in its way (close.c). */
 int stream_close(uint64_t id);

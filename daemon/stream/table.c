@@ -19,22 +19,27 @@ static struct {
 	uint64_t tx_bytes, rx_bytes;	/* of those that are gone */
 } tab;
 
+struct stream *table_find(uint64_t id)
+{
+	struct stream *st = tab.by_id[id % BUCKETS];
+
+	while (st && st->id != id)
+		st = st->hnext;
+	return st;
+}
+
 struct stream *stream_find(uint64_t id)
 {
-	struct stream *st;
+	struct stream *st = table_find(id);
 
-	for (st = tab.by_id[id % BUCKETS]; st; st = st->hnext) {
-		if (st->id == id)
-			return st->state == STREAM_DEAD ? NULL : st;
-	}
-	return NULL;
+	return st && st->state != STREAM_DEAD ? st : NULL;
 }
 
 uint64_t table_id(void)
 {
 	uint64_t id = 0;
 
-	while (!id || stream_find(id)) {
+	while (!id || table_find(id)) {
 		if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
 			id = 0;
 	}
@@ -125,11 +130,6 @@ enum stream_state stream_state(const struct stream *st)
 const struct iw_tuple *stream_tuple(const struct stream *st)
 {
 	return &st->end[0].tuple;
-}
-
-int stream_tcp(const struct stream *st, unsigned int end)
-{
-	return end < 2 && st->state != STREAM_DEAD ? st->end[end].tcp : -1;
 }
 
 void *stream_cm_data(struct stream *st)

@@ -140,14 +140,15 @@ void tcp_unpace(int tcp, struct tcp_kept *k)
 	algorithm_of_system(system);
 	if (!memcmp(now, system, sizeof(now)) && begins_with_reno(tcp, now)) {
 		memcpy(k->congestion, now, sizeof(now));
+		k->unpaced = true;
 		unpaced++;
 	}
 }
 
 void tcp_forget(struct tcp_kept *k)
 {
-	unpaced -= k->congestion[0] != 0;
-	k->congestion[0] = 0;
+	unpaced -= k->unpaced;
+	k->unpaced = false;
 }
 
 void tcp_congestion(int tcp, const struct tcp_kept *k, char now[16], char told[16])
@@ -188,6 +189,7 @@ int tcp_set(int tcp, struct tcp_kept *k, int level, int name, const void *val, s
 		return -errno;
 	if (kept == k->congestion) {
 		tcp_forget(k);
+		k->congestion[0] = 0;
 	} else if (kept) {
 		getsockopt(tcp, level, name, kept, &size);
 		ours(tcp);

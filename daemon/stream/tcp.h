@@ -14,6 +14,7 @@ struct tcp_kept {		/* what the application has set, where T has something else *
 	int nodelay, cork, lowat;
 	struct linger linger;
 	char congestion[16];	/* TCP_CONGESTION; "" while T has the application's */
+	bool unpaced;		/* T is one of those that have reno in its place */
 };
 
 void tcp_look(int tcp, struct tcp_kept *k);	/* T is still the application's */
@@ -33,7 +34,7 @@ void tcp_alive(int tcp, struct tcp_kept *k, bool on);	/* T has SO_KEEPALIVE, wha
  */
 #define TCP_UNPACED	8u
 void tcp_unpace(int tcp, struct tcp_kept *k);
-void tcp_forget(struct tcp_kept *k);	/* the stream ends, or T has the application's algorithm again */
+void tcp_forget(struct tcp_kept *k);	/* T is none of them any more; the answers stay */
 /* T's algorithm, and what the application believes it to be. */
 void tcp_congestion(int tcp, const struct tcp_kept *k, char now[16], char told[16]);
 /* As on the socket of the application's. 0 or -errno. */

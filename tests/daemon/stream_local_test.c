@@ -135,7 +135,7 @@ static bool behind(void *arg)
 {
 	int n, *rounds = arg;
 
-	*rounds = !ioctl(stream_tcp(app[0].st, 0), SIOCINQ, &n) && n ? *rounds + 1 : 0;
+	*rounds = !ioctl(app[0].st->end[0].tcp, SIOCINQ, &n) && n ? *rounds + 1 : 0;
 	return *rounds >= 50;
 }
 
@@ -363,7 +363,7 @@ static void other_end_closes(unsigned int other)
 
 	run_rounds(20);
 	assert_int_equal(ngone, 0);
-	assert_int_equal(getsockopt(stream_tcp(app[0].st, other), IPPROTO_TCP, TCP_NODELAY, &v, &len), 0);
+	assert_int_equal(getsockopt(app[0].st->end[other].tcp, IPPROTO_TCP, TCP_NODELAY, &v, &len), 0);
 	close_app(other);
 	run_until(gone, NULL);
 }
@@ -380,8 +380,8 @@ static void local_client_closes(void **state)
 	local_pair();
 	stream_foreach(count_rows, &rows);
 	assert_int_equal(rows, 17);
-	assert_true(stream_tcp(app[0].st, 0) >= 0);
-	assert_true(stream_tcp(app[0].st, 1) >= 0);
+	assert_true(app[0].st->end[0].tcp >= 0);
+	assert_true(app[0].st->end[1].tcp >= 0);
 	close_app(0);
 	expect_end(&app[1], 0);
 	other_end_closes(1);
@@ -529,11 +529,11 @@ static void options_of_the_witnesses(void **state)
 	struct linger l = { .l_onoff = 1 };
 
 	local_pair();
-	assert_int_equal(stream_getsockopt(app[0].st, 0, IPPROTO_TCP, TCP_NODELAY, &v, &len), 0);
+	assert_int_equal(stream_getsockopt(stream_id(app[0].st), 0, IPPROTO_TCP, TCP_NODELAY, &v, &len), 0);
 	assert_int_equal(v, 0);
 	for (unsigned int e = 0; e < 2; e++) {
 		len = sizeof(l);
-		assert_int_equal(stream_getsockopt(app[0].st, e, SOL_SOCKET, SO_LINGER, &l, &len), 0);
+		assert_int_equal(stream_getsockopt(stream_id(app[0].st), e, SOL_SOCKET, SO_LINGER, &l, &len), 0);
 		assert_int_equal(l.l_onoff, 0);
 	}
 }

@@ -91,7 +91,7 @@ static void unread_octets_are_there_at_once(void **state)
 
 static bool much_unread(void *arg)
 {
-	return readable_now(stream_tcp(app[0].st, 0)) > 256 << 10;
+	return readable_now(app[0].st->end[0].tcp) > 256 << 10;
 }
 
 /* More than the carrier takes: the rest follows, in order. */
@@ -110,7 +110,7 @@ static void more_unread_than_a_carrier_takes(void **state)
 	grant(0);
 	start(&w1, job_write);
 	run_until(much_unread, NULL);
-	assert_int_equal(stream_grant(stream_tcp(app[0].st, 0), &t, &owner, true, 1 << 20, &g, &st), -EAGAIN);
+	assert_int_equal(stream_grant(app[0].st->end[0].tcp, &t, &owner, true, 1 << 20, &g, &st), -EAGAIN);
 	assert_in_range(g.size, 64 << 10, (1 << 20) - 1);
 	assert_int_equal(stream_switched(app[0].st, 5), 0);
 	assert_true(readable_now(app[0].fd) > 200 << 10);
@@ -287,7 +287,7 @@ static void relay_linger_zero(void **state)
 	struct linger l = { .l_onoff = 1 };
 
 	relay();
-	assert_int_equal(stream_setsockopt(app[0].st, 0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
 	close_app(0);
 	assert_int_equal(plain_error(), ECONNRESET);
 }
@@ -627,7 +627,7 @@ static int option_of(int level, int name)
 	int v = -1;
 	socklen_t len = sizeof(v);
 
-	assert_int_equal(stream_getsockopt(app[0].st, 0, level, name, &v, &len), 0);
+	assert_int_equal(stream_getsockopt(stream_id(app[0].st), 0, level, name, &v, &len), 0);
 	assert_int_equal(len, sizeof(v));
 	return v;
 }
@@ -643,26 +643,26 @@ static void options_are_kept(void **state)
 	assert_int_equal(setsockopt(tcp[0], SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)), 0);
 	assert_int_equal(setsockopt(tcp[0], IPPROTO_TCP, TCP_CORK, &one, sizeof(one)), 0);
 	relayed(0);
-	t = stream_tcp(app[0].st, 0);
+	t = app[0].st->end[0].tcp;
 	assert_int_equal(option(t, SOL_SOCKET, SO_RCVLOWAT), 1);
 	assert_int_equal(option(t, IPPROTO_TCP, TCP_CORK), 0);
 	assert_int_equal(option(t, IPPROTO_TCP, TCP_NODELAY), 1);
 	assert_int_equal(option_of(SOL_SOCKET, SO_RCVLOWAT), 100);
 	assert_int_equal(option_of(IPPROTO_TCP, TCP_CORK), 1);
 	assert_int_equal(option_of(IPPROTO_TCP, TCP_NODELAY), 0);
-	assert_int_equal(stream_getsockopt(app[0].st, 0, SOL_SOCKET, SO_LINGER, &got, &len), 0);
+	assert_int_equal(stream_getsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_LINGER, &got, &len), 0);
 	assert_memory_equal(&got, &l, sizeof(l));
-	assert_int_equal(stream_setsockopt(app[0].st, 0, IPPROTO_TCP, TCP_CORK, &zero, sizeof(zero)), 0);
-	assert_int_equal(stream_setsockopt(app[0].st, 0, IPPROTO_TCP, TCP_NODELAY, &zero, sizeof(zero)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[0].st), 0, IPPROTO_TCP, TCP_CORK, &zero, sizeof(zero)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[0].st), 0, IPPROTO_TCP, TCP_NODELAY, &zero, sizeof(zero)), 0);
 	l.l_linger = 0;
-	assert_int_equal(stream_setsockopt(app[0].st, 0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
 	assert_int_equal(option(t, IPPROTO_TCP, TCP_NODELAY), 1);
 	assert_int_equal(option_of(IPPROTO_TCP, TCP_CORK), 0);
 	assert_int_equal(option_of(SOL_SOCKET, SO_KEEPALIVE), 0);
-	assert_int_equal(stream_setsockopt(app[0].st, 0, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)), 0);
 	assert_int_equal(option(t, SOL_SOCKET, SO_KEEPALIVE), 1);
-	assert_int_equal(stream_setsockopt(app[0].st, 0, SOL_SOCKET, SO_RCVLOWAT, &one, 1), -EINVAL);
-	assert_int_equal(stream_getsockopt(app[0].st, 1, SOL_SOCKET, SO_LINGER, &got, &len), -ENOTCONN);
+	assert_int_equal(stream_setsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_RCVLOWAT, &one, 1), -EINVAL);
+	assert_int_equal(stream_getsockopt(stream_id(app[0].st), 1, SOL_SOCKET, SO_LINGER, &got, &len), -ENOTCONN);
 }
 
 /* ---- T back ---- */
@@ -808,7 +808,7 @@ static void back_not_taken(void **state)
 	assert_int_equal(setsockopt(tcp[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
 	relay();
 	assert_int_equal(back(), 0);
-	t = stream_tcp(app[0].st, 0);
+	t = app[0].st->end[0].tcp;
 	fcntl(t, F_SETFL, O_NONBLOCK);
 	setsockopt(t, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
 	say(tcp[1], "came");
@@ -822,7 +822,7 @@ static void back_not_taken(void **state)
 	assert_int_equal(option(t, IPPROTO_TCP, TCP_NODELAY), 1);
 	assert_int_equal(getsockopt(t, SOL_SOCKET, SO_LINGER, &got, &len), 0);
 	assert_true(got.l_onoff && !got.l_linger);
-	assert_int_equal(stream_getsockopt(app[0].st, 0, SOL_SOCKET, SO_LINGER, &got, &len), 0);
+	assert_int_equal(stream_getsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_LINGER, &got, &len), 0);
 	assert_memory_equal(&got, &l, sizeof(l));
 	assert_int_equal(back(), 0);	/* and again */
 	close_app(0);			/* now its application ends */

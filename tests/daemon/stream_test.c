@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Remote streams: octets exact in both directions, and every end as TCP would have it. */
+#include "daemon/stream/stream_priv.h"
 #include "stream_util.h"
 
 #include "proto/mpa.h"
@@ -146,7 +147,7 @@ static void answered_is_acknowledged(void **state)
 	say(app[1].fd, "yes?");
 	expect_octets(&app[0], "yes?");
 	assert_int_not_equal(atomic_load(&app[0].page->end[0].tx_acked), 6);
-	assert_int_equal(stream_getsockopt(app[0].st, 0, SOL_SOCKET, SO_TYPE, &v, &len), 0);
+	assert_int_equal(stream_getsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_TYPE, &v, &len), 0);
 	assert_true(acked(NULL));
 	say(app[1].fd, "and?");
 	expect_octets(&app[0], "and?");
@@ -272,7 +273,7 @@ static void linger_zero_is_a_reset(void **state)
 	struct linger l = { .l_onoff = 1 };
 
 	remote_pair();
-	assert_int_equal(stream_setsockopt(app[0].st, 0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
 	close_app(0);
 	expect_end(&app[1], -ECONNRESET);
 }
@@ -285,7 +286,7 @@ static void octets_before_a_reset_are_read(void **state)
 	remote_pair();
 	say(app[0].fd, "last words");
 	run_until(readable, &app[1].fd);
-	assert_int_equal(stream_setsockopt(app[0].st, 0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[0].st), 0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
 	close_app(0);
 	run_until(hung_up, &app[1].fd);
 	expect_octets(&app[1], "last words");
@@ -302,7 +303,7 @@ static void lost_connection_is_a_reset(void **state)
 	start(&w, job_write);	/* will be blocked: the client does not read */
 	run_rounds(20);
 	assert_false(w.done);
-	connect(stream_tcp(app[0].st, 0), &un, sizeof(un));
+	connect(app[0].st->end[0].tcp, &un, sizeof(un));
 	finish(&w);
 	assert_true(w.err == ECONNRESET || w.err == EPIPE);	/* the library makes it ECONNRESET from the page */
 	assert_int_equal(atomic_load(&app[1].page->end[0].close_errno), ECONNRESET);
@@ -315,7 +316,7 @@ static void dead_peer_daemon_is_a_reset(void **state)
 	remote_pair();
 	say(app[0].fd, "x");
 	expect_octets(&app[1], "x");
-	shutdown(stream_tcp(app[0].st, 0), SHUT_WR);
+	shutdown(app[0].st->end[0].tcp, SHUT_WR);
 	expect_end(&app[1], -ECONNRESET);
 }
 
@@ -326,7 +327,7 @@ static void terminate_is_a_reset(void **state)
 	remote_pair();
 	say(app[0].fd, "x");
 	expect_octets(&app[1], "x");
-	assert_int_equal(send(stream_tcp(app[0].st, 0), junk, sizeof(junk), 0), sizeof(junk));
+	assert_int_equal(send(app[0].st->end[0].tcp, junk, sizeof(junk), 0), sizeof(junk));
 	expect_end(&app[1], -ECONNRESET);
 	expect_end(&app[0], -ECONNRESET);
 }

@@ -198,7 +198,7 @@ static void not_when_others_write(void **state)
 {
 	relayed(0);
 	relayed(1);
-	say(stream_tcp(app[0].st, 0), "stray");
+	say(app[0].st->end[0].tcp, "stray");
 	expect_octets(&app[1], "stray");
 	for (int i = 0; i < 2; i++)
 		stream_upgrade(app[i].st);
@@ -415,7 +415,7 @@ static void reset_tcp(int i)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 
-	assert_int_equal(connect(stream_tcp(app[i].st, 0), &none, sizeof(none)), 0);
+	assert_int_equal(connect(app[i].st->end[0].tcp, &none, sizeof(none)), 0);
 }
 
 /* Either end closes, half-closes or is reset while a message is on its way: what was held comes first, and an end is an end. */
@@ -569,7 +569,7 @@ static bool kept_alive(void *arg)
 	int v = 0;
 	socklen_t len = sizeof(v);
 
-	return !getsockopt(stream_tcp(app[1].st, 0), SOL_SOCKET, SO_KEEPALIVE, &v, &len) && v;
+	return !getsockopt(app[1].st->end[0].tcp, SOL_SOCKET, SO_KEEPALIVE, &v, &len) && v;
 }
 
 static bool program_says(void)
@@ -577,7 +577,7 @@ static bool program_says(void)
 	int v = 0;
 	socklen_t len = sizeof(v);
 
-	assert_int_equal(stream_getsockopt(app[1].st, 0, SOL_SOCKET, SO_KEEPALIVE, &v, &len), 0);
+	assert_int_equal(stream_getsockopt(stream_id(app[1].st), 0, SOL_SOCKET, SO_KEEPALIVE, &v, &len), 0);
 	return v;
 }
 
@@ -604,13 +604,13 @@ static void tired_and_kept_alive(void **state)
 	say(app[1].fd, "Mine");
 	run_until(kept_alive, NULL);
 	assert_false(program_says());
-	assert_int_equal(stream_setsockopt(app[1].st, 0, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[1].st), 0, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)), 0);
 	assert_true(program_says() && kept_alive(NULL));
 	one = 0;
-	assert_int_equal(stream_setsockopt(app[1].st, 0, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[1].st), 0, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)), 0);
 	assert_true(!program_says() && kept_alive(NULL));
 	one = 1;
-	assert_int_equal(stream_setsockopt(app[1].st, 0, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)), 0);
+	assert_int_equal(stream_setsockopt(stream_id(app[1].st), 0, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)), 0);
 	say(tcp[0], "Your turn");
 	expect_octets(&app[1], "Your turn");
 	assert_true(program_says() && kept_alive(NULL));
