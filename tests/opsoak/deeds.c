@@ -68,8 +68,8 @@ static void option(struct hold *h)
 	note(h, OP_option, opts[i].level << 16 | opts[i].name, r, r ? errno : 0, h->e->rpos);
 	if (!r)
 		r = getsockopt(h->fd, opts[i].level, opts[i].name, &got, &n);
-	/* with the other end, or its daemon, gone, others answer */
-	if (h->s->may || h->peer->fin || h->s->epoch & 1 || h->s->epoch != shm->epoch)
+	/* with its daemon gone, others answer */
+	if (h->s->epoch & 1 || h->s->epoch != shm->epoch)
 		return;
 	if (r)
 		hfail(h, "option %d/%d: %s", opts[i].level, opts[i].name, strerror(errno));
