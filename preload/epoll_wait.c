@@ -136,6 +136,8 @@ static void rearm(int epfd, int fd, bool park)
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	struct iw_reg *r = iw_reg_find(fd, epfd);
 
+	if (r)
+		r->fired = false;	/* it was not reported */
 	if (r && r->raw && park && !(r->events & (EPOLLONESHOT | EPOLLEXCLUSIVE))) {
 		r->events |= EPOLLET;	/* once more, then when something changes */
 		iw_reg_ctl(r, EPOLL_CTL_MOD);

@@ -198,7 +198,7 @@ void iw_reg_change(struct iw_reg *r, const struct epoll_event *ev)
 {
 	hash_out(r);
 	r->events = ev->events;
-	r->raw = false;
+	r->raw = r->fired = false;
 	r->data = ev->data.u64;
 	hash_in(r);
 	if (iw_reg_is_mapped(r)) {
@@ -473,11 +473,9 @@ static bool may_map(struct iw_reg *r)
 {
 	if (r->raw || (r->parked && !r->fired) || r->epfd < 0 || !iw_set_may_map(r->epfd))
 		return false;
-	if (!(r->events & EPOLLONESHOT))
-		return true;
 	r->moving = true;
 	r->fired = r->parked;
-	return r->parked || iw_reg_is_mapped(r) || look_up(r);
+	return !(r->events & EPOLLONESHOT) || r->parked || iw_reg_is_mapped(r) || look_up(r);
 }
 
 bool iw_reg_may_map(int fd)

@@ -651,6 +651,40 @@ static void oneshot(void **state)
 	none();
 }
 
+/* The daemon did not give a map, and gives one later: what had fired in between was changed by the program. */
+static void not_mapped_then(void **state)
+{
+	uint32_t w = iw_word(fakes[1].fd);
+
+	add(0, EPOLLIN | EPOLLONESHOT);
+	assert_true(iw_reg_may_map(fakes[0].fd));
+	iw_word_set(fakes[1].fd, iw_word_gated(w));	/* all events are looked at */
+	peer(0, "a");
+	event(0, EPOLLIN);
+	iw_word_set(fakes[1].fd, w);
+	none();
+	mod(0, EPOLLIN);
+	got(0, 1, "a");
+	assert_true(map_it(0));
+	peer(0, "b");
+	event(0, EPOLLIN);
+	got(0, 1, "b");
+	give_back(0);
+	peer(0, "c");
+	event(0, EPOLLIN);
+	event(0, EPOLLIN);
+	/* and the other way round */
+	mod(0, EPOLLIN | EPOLLONESHOT);
+	assert_true(iw_reg_may_map(fakes[0].fd));
+	event(0, EPOLLIN);
+	got(0, 1, "c");
+	mod(0, EPOLLIN | EPOLLONESHOT);
+	assert_true(map_it(0));
+	peer(0, "d");
+	event(0, EPOLLIN);
+	none();
+}
+
 static void ctl_after(void **state)
 {
 	struct epoll_event e = { .events = EPOLLIN };
@@ -1365,7 +1399,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(level), T(edge_triggered), T(oneshot), T(ctl_after), T(left_in_the_kernel), T(room), T(same_data), T(fair), T(time_left), T(polls_bits), T(selects), T(nested_sets),
+		T(level), T(edge_triggered), T(oneshot), T(not_mapped_then), T(ctl_after), T(left_in_the_kernel), T(room), T(same_data), T(fair), T(time_left), T(polls_bits), T(selects), T(nested_sets),
 		T(two_sets), T(set_dup), T(refused), T(left_for_sleepers), T(changed_for_sleepers), T(as_the_kernel), T(together),
 	};
 
