@@ -68,8 +68,8 @@ static void end_it(struct proc *p)
 		if (shm->streams[k / 2].end[k % 2].holder == n)
 			shm->streams[k / 2].may |= MAY_KILLED;
 	count(OP_killed);
+	p->state = PROC_DEAD;	/* before: who waits for it frees the place */
 	kill(p->pid, SIGKILL);
-	p->state = PROC_DEAD;
 }
 
 /* Now and then something, as chance has it. */
@@ -105,8 +105,8 @@ void stop_all(void)
 
 		if (p->state == PROC_LIVE && aimed(p)) {
 			p->doomed = 1;
-			kill(p->pid, SIGKILL);
 			p->state = PROC_DEAD;
+			kill(p->pid, SIGKILL);
 		}
 	}
 }
