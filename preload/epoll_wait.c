@@ -136,7 +136,7 @@ static void rearm(int epfd, int fd, bool park)
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	struct iw_reg *r = iw_reg_find(fd, epfd);
 
-	if (r)
+	if (r && !r->parked)
 		r->fired = false;	/* it was not reported */
 	if (r && r->raw && park && !(r->events & (EPOLLONESHOT | EPOLLEXCLUSIVE))) {
 		r->events |= EPOLLET;	/* once more, then when something changes */

@@ -163,7 +163,7 @@ run() {
 	[ "$mode" = plain ] || count
 	ended "$mode"
 	[ "$mode" != plain ] || return
-	streams=$((streams / (every ? 4 : 2)))	# some end before; and there are times without a daemon, and with one that knows nobody
+	[ $every = 0 ] || streams=$((streams / 4))	# not those of the times without a daemon, and with one that knows nobody
 	at_least "$switched" "$streams" "$mode: ends of connections accelerated, of $streams connections"
 	[ -z "$path" ] || at_least "$seen" 1 "$mode: of them at a time by $path"
 	for h in 1 2; do

@@ -188,6 +188,12 @@ void stream_log_line(const struct stream *st, int level, const char *file, int l
 			iw_tuple_text(&e->tuple), text);
 }
 
+void stream_forgotten(uint64_t id)
+{
+	if (stream_ops && stream_ops->forgotten)
+		stream_ops->forgotten(id);
+}
+
 static void stream_free(struct stream *st)
 {
 	table_del(st);
@@ -197,8 +203,8 @@ static void stream_free(struct stream *st)
 	relay_free(st);
 	upgrade_free(st);
 	close_carrier(st);
-	if ((st->state != STREAM_DEAD || !past_keep(st)) && stream_ops && stream_ops->forgotten)
-		stream_ops->forgotten(st->id);
+	if (st->state != STREAM_DEAD || !past_keep(st))
+		stream_forgotten(st->id);
 	local_forget(st);
 	tcp_forget(&st->kept);
 	close_tcp(st, 0);

@@ -16,6 +16,7 @@ int stream_offer_end(struct stream *st, const struct iw_tuple *t, const struct s
 bool stream_withdraw_end(struct stream *st);	/* see stream_withdraw() */
 void stream_join_end(struct stream *st, int tcp);	/* it is there: LOCAL. Takes over tcp */
 int stream_count_user(uint32_t uid, int delta);	/* -EDQUOT */
+void stream_forgotten(uint64_t id);			/* nobody answers for it any more */
 void stream_uncount(struct stream *st, unsigned int end);	/* in its user's quota no more */
 /* A line about a stream: whose it is, and between which addresses. */
 void stream_log_line(const struct stream *st, int level, const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 5, 6)));

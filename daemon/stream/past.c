@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What is left of a stream for who has its end: the page, whose it was, and the TCP socket, shut in both directions, for its options. Nothing wakes us when
+ * What is left of a stream for who has its end: the page, whose it was, and the TCP socket, whose connection is over, for its options. Nothing wakes us when
  * that end is closed, so it is looked for, as for pairs (local.c), less often the longer it stays.
  */
 #include "past.h"
@@ -64,8 +64,7 @@ static void drop(struct past *p)
 		tcp_on_close(p->tcp, tcp_linger0(&p->kept));
 		close_socket(p->tcp);
 	}
-	if (stream_ops && stream_ops->forgotten)
-		stream_ops->forgotten(p->id);
+	stream_forgotten(p->id);
 	stream_count_user(p->uid, -1);
 	free(p);
 }
@@ -98,8 +97,10 @@ static int silent(struct stream *st)
 
 	if (tcp < 0 || st->tcp_reset || tcp_unread(tcp))
 		return -1;
-	tcp_on_close(tcp, false);
-	shutdown(tcp, SHUT_RDWR);
+	if (!st->tcp_lent) {
+		tcp_on_close(tcp, false);
+		shutdown(tcp, SHUT_RDWR);
+	}
 	st->end[0].tcp = -1;
 	return tcp;
 }

@@ -31,6 +31,7 @@ static void over(struct stream *st, int tcp)
 	map_stop(st);
 	remote_forget(st->remote);
 	st->end[0].tcp = tcp;
+	st->tcp_lent = true;
 }
 
 void remote_end(struct stream *st)

@@ -65,6 +65,7 @@ struct stream {
 	void (*on_unpolled)(struct stream *st);
 	struct tcp_kept kept;		/* of end[0].tcp */
 	bool tcp_reset;			/* closing it is a reset */
+	bool tcp_lent;			/* it is a duplicate of the endpoint's, which may still send by it */
 	bool given_back;		/* the application has it; the carrier is still to be closed */
 	struct work work, end_work;
 

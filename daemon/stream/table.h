@@ -13,8 +13,8 @@ void table_add_end(struct stream *st, unsigned int end);	/* by that of the other
 void table_del(struct stream *st);
 struct stream *table_next(const struct stream *st);	/* NULL starts */
 void table_del_end(struct stream *st, unsigned int end);
+struct stream *table_find(uint64_t id);	/* perhaps a dead one */
 /* Perhaps a dead one, and which of its ends has the carrier with this SO_COOKIE. */
-struct stream *table_find(uint64_t id);	/* one that is dead, too */
 struct stream *table_find_carrier(uint64_t cookie, unsigned int *end);
 
 #endif
