@@ -26,6 +26,8 @@ COMMON = $(DEFS) $(CPPFLAGS) $(CFLAGS) $(WARN) -MMD -MP -fno-strict-aliasing
 SANFLAGS = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 # programs of ours
 PROG = $(COMMON) -fPIE -fstack-protector-strong $(if $(SAN),$(SANFLAGS),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+# most of the time of a build would go into making tests fast
+TEST = $(PROG) -O0 -U_FORTIFY_SOURCE
 PROGLD = $(LDFLAGS) $(SANFLAGS) -pie -Wl,-z,relro,-z,now
 # The library goes into strangers' processes: never sanitized, hidden by default, and no _chk calls, which it intercepts itself.
 LIB = $(COMMON) -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE
@@ -128,15 +130,15 @@ endif
 $(B)/tests/unit/%: tests/unit/%.c $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(B)/libproto.a $(CMOCKA_LIBS) -lpthread
+	$(Q)$(CC) $(TEST) $(PROGLD) -o $@ $< $(B)/libproto.a $(CMOCKA_LIBS) -lpthread
 $(B)/tests/daemon/%: tests/daemon/%.c $(DAEMON) $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a $(CMOCKA_LIBS) -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+	$(Q)$(CC) $(TEST) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a $(CMOCKA_LIBS) -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
 $(TOOLS): $(B)/tests/%: tests/%.c $(DAEMON) $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
+	$(Q)$(CC) $(TEST) $(PROGLD) -o $@ $< $(DAEMON) $(B)/libproto.a -lpthread $(URING_LIBS) $(SYSTEMD_LIBS) -lm
 # for scripted peers: the one built last
 tests/iwdut: $(B)/tests/iwdut always
 	$(Q)cmp -s $< $@ || cp $< $@
@@ -146,7 +148,7 @@ ifeq ($(SAN),)
 $(SOCK): $(B)/tests/sock/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(COMMON) -o $@ $< -lpthread
+	$(Q)$(CC) $(COMMON) -O0 -o $@ $< -lpthread
 $(APPS) $(LIBT) $(BENCH): $(B)/%: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)

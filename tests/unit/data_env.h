@@ -296,6 +296,10 @@ void iw_map_timeouts(int fd, struct iw_stream *s)
 {
 }
 
+void iw_map_sweep(struct iw_stream *s)
+{
+}
+
 void iw_map_gather(struct iw_stream *s)
 {
 }

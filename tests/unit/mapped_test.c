@@ -64,6 +64,7 @@ void iw_ctl_init(void *msg, enum iw_ctl_type type, uint32_t seq)
 }
 
 bool iw_daemon_tell_id(enum iw_ctl_type type, uint64_t id, enum iw_reason reason, int fd) { return true; }
+void iw_daemon_hint(void *msg) { }
 _Atomic uint64_t iw_bursts;
 void iw_bursts_send(const struct iw_stream *but) { }
 bool iw_burst_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags) { return false; }
