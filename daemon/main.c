@@ -31,6 +31,7 @@
 #define IW_SYSCONFDIR "/etc"
 #endif
 #define EXIT_SETTINGS	2	/* wrong settings or options: iwarpd.service does not try again */
+#define HAND_ON_MS	1000u
 #define DEFAULT_CONF IW_SYSCONFDIR "/iwsock/iwarpd.conf"
 
 static const struct option options[] = {
@@ -237,14 +238,21 @@ static void leave(struct timer *t)
 	engine_stop();
 }
 
+/* What the next daemon is to have comes to rest. A peer that does not answer keeps nobody from ending. */
 static void leave_streams(struct timer *t)
 {
+	static uint64_t until;
+
+	if (!until)
+		until = engine_now_ms() + HAND_ON_MS;
 	if (!stream_count()) {
 		leave(t);
-		return;
+	} else if (streams_hand_on() && engine_now_ms() < until) {
+		timer_start(t, 2, leave_streams);
+	} else {
+		streams_leave();
+		timer_start(t, 50, leave);
 	}
-	streams_leave();
-	timer_start(t, 50, leave);
 }
 
 static void signal_next(void);
@@ -257,7 +265,7 @@ static void signalled(struct op *op, int res, bool more)
 		return;
 	}
 	if (sig.info.ssi_signo == SIGHUP && sig.info.ssi_code != SI_KERNEL) {
-		log_info("SIGHUP does nothing: settings are read when iwarpd starts, and a restart resets the streams to other hosts that are not mapped");
+		log_info("SIGHUP does nothing: settings are read when iwarpd starts");
 		signal_next();
 		return;
 	}

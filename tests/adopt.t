@@ -147,4 +147,40 @@ ok $? "they go on"
 tell_end near "$near"
 is "$?" 0 "and come to a proper end" || diag "$(cat "$RIG_DIR/near.log")"
 host_end "$supervisor"
+
+# ---- streams that the daemon pumps, one half of them with a large send under way: in order, none is lost ----
+: >"$RIG_DIR/ready"
+starts=0
+# shellcheck disable=SC2086
+host_bg 2 iwarpd.2.log "$PY" "$RIG_TESTS/lib/supervisor.py" "$RIG_DIR/ready" "$IW_BUILD/iwarpd" --run-dir "$(host_dir 2)" $RIG_DAEMON_OPTS -o map=no
+supervisor=$!
+started
+ok $? "a daemon that maps nothing"
+N=20
+host_told 2 crowd "$PY" "$RIG_TESTS/lib/crowd.py" client "$A" 7501 $N
+client=$!
+pumped() { [ "$(stream_count 2 "r['path'] == 'carrier' and r['state'] == 'running'")" = $N ]; }
+become_pumped() { tell crowd "ask 20" && pumped; }
+until_true 20 become_pumped
+ok $? "$N connections through the daemon" || diag "$(host_ctl 2 streams | head -n 5)"
+for how in pour flood pour flood; do
+	tell crowd $how
+	kill "$pid"
+	started
+	ok $? "$how: it is restarted"
+	pumped
+	ok $? "the next one has all of them when it is ready" || diag "$(host_ctl 2 streams | head -n 5)"
+	tell crowd calm
+	ok $? "every octet comes"
+done
+tell crowd "ask 5"
+ok $? "they go on"
+kill -9 "$pid"
+started
+is "$kept" 0 "what goes on is not in the store"
+! tell_end crowd "$client"
+ok $? "so a daemon that is killed takes them along: a reset"
+until_true 10 no_streams 2
+ok $? "nothing is left of them" || diag "$(host_ctl 2 streams)"
+host_end "$supervisor"
 done_testing

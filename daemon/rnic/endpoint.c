@@ -78,7 +78,12 @@ void endpoint_depths(const struct endpoint *ep, unsigned int *ird, unsigned int 
 
 int endpoint_rest(struct endpoint *ep, void (*still)(void *ctx))
 {
-	return ep->ops->caps & ENDPOINT_REST ? ep->ops->rest(ep, still) : -EOPNOTSUPP;
+	return ep->ops->caps & ENDPOINT_REST ? ep->ops->rest(ep, false, still) : -EOPNOTSUPP;
+}
+
+int endpoint_halt(struct endpoint *ep, void (*still)(void *ctx))
+{
+	return ep->ops->caps & ENDPOINT_REST ? ep->ops->rest(ep, true, still) : -EOPNOTSUPP;
 }
 
 void endpoint_resume(struct endpoint *ep)

@@ -122,6 +122,8 @@ void endpoint_depths(const struct endpoint *ep, unsigned int *ird, unsigned int 
  * 0; -EAGAIN: its startup or its end is under way; -EOPNOTSUPP without ENDPOINT_REST.
  */
 int endpoint_rest(struct endpoint *ep, void (*still)(void *ctx));
+/* As endpoint_rest(), but at once: what the connection has not taken of what was made is in the state, too, and goes out when somebody resumes it. */
+int endpoint_halt(struct endpoint *ep, void (*still)(void *ctx));
 /* It goes on, with what its state says now. */
 void endpoint_resume(struct endpoint *ep);
 /* A duplicate of its connection's socket, for who asks that for options: resets are not said by the last close from now on. -1: none is to be had. */
@@ -197,7 +199,7 @@ struct endpoint_ops {
 	int (*go_on)(struct endpoint *ep, const uint8_t *frame, size_t len);
 	void (*large)(struct endpoint *ep, bool on);	/* with ENDPOINT_LARGE */
 	void (*depths)(const struct endpoint *ep, unsigned int *ird, unsigned int *ord);
-	int (*rest)(struct endpoint *ep, void (*still)(void *ctx));	/* both with ENDPOINT_REST */
+	int (*rest)(struct endpoint *ep, bool halt, void (*still)(void *ctx));	/* both with ENDPOINT_REST */
 	void (*resume)(struct endpoint *ep);
 	int (*socket)(struct endpoint *ep);	/* or NULL */
 	void (*close)(struct endpoint *ep);

@@ -46,6 +46,7 @@ struct soft {
 	bool over, told;		/* closed() is due, was called */
 	bool reset;			/* close by RST */
 	bool rests;			/* begins nothing; see soft_rest.c */
+	bool halts;			/* nor sends what was made */
 	bool shared;			/* others may hold the connection, too */
 	void (*still)(void *ctx);	/* who waits for that */
 	int over_err;

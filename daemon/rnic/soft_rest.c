@@ -14,7 +14,7 @@
 #include "soft_rx.h"
 #include "soft_tx.h"
 
-int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
+int soft_rest(struct endpoint *ep, bool halt, void (*still)(void *ctx))
 {
 	struct soft *c = soft_of(ep);
 	const struct iw_soft *s = c->s;
@@ -23,12 +23,15 @@ int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
 	if (c->state != SOFT_OPEN || c->over || c->tx_err || s->closing || s->qp.state != IW_QP_RTS || (!c->initiator && !s->qp.first_seen))
 		return -EAGAIN;
 	c->rests = c->shared = true;
+	c->halts = halt;
 	c->still = still;
 	if (c->up && c->up->frame_off == c->up->frame_len) {
 		free(c->up);
 		c->up = NULL;
 	}
 	engine_cancel(&c->recv_op);	/* what comes all the same is delivered */
+	if (halt)
+		engine_cancel(&c->send_op);	/* and says how far it came */
 	soft_queue(c);
 	return 0;
 }
@@ -36,7 +39,7 @@ int soft_rest(struct endpoint *ep, void (*still)(void *ctx))
 /* It works its connection again, whether or not it was still. */
 static void soft_awake(struct soft *c)
 {
-	c->rests = false;
+	c->rests = c->halts = false;
 	c->still = NULL;
 	if (c->state != SOFT_OPEN)
 		return;
@@ -54,7 +57,7 @@ void soft_rest_look(struct soft *c)
 		soft_awake(c);
 		return;
 	}
-	if (c->state != SOFT_OPEN || c->recv_op.busy || c->s->tx[0].used || c->rx_wanted)
+	if (c->state != SOFT_OPEN || c->recv_op.busy || c->send_op.busy || (c->s->tx[0].used && !c->halts) || c->rx_wanted)
 		return;
 	c->still = NULL;
 	soft_idle_note(c);

@@ -3,10 +3,12 @@
 #ifndef IWARPD_SOFT_REST_H
 #define IWARPD_SOFT_REST_H
 
+#include <stdbool.h>
+
 struct soft;
 struct endpoint;
 
-int soft_rest(struct endpoint *ep, void (*still)(void *ctx));
+int soft_rest(struct endpoint *ep, bool halt, void (*still)(void *ctx));
 void soft_resume(struct endpoint *ep);
 void soft_rest_adopt(struct soft *c);	/* another process has set it to rest */
 void soft_rest_look(struct soft *c);	/* with c->still: is it? */

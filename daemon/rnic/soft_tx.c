@@ -47,7 +47,7 @@ void soft_tx_send(struct soft *c)
 	const struct iw_soft_tx *b = &c->s->tx[0];
 	struct io_uring_sqe *sqe;
 
-	if (c->send_op.busy || (c->rests && !c->still) || c->state == SOFT_DEAD)
+	if (c->send_op.busy || c->halts || (c->rests && !c->still) || c->state == SOFT_DEAD)
 		return;
 	c->send_op.fn = soft_sent;
 	sqe = engine_sqe();
@@ -92,7 +92,7 @@ void soft_tx(struct soft *c)
 {
 	struct iw_soft *s = c->s;
 
-	if (c->state != SOFT_OPEN || s->shut || c->tx_err || (c->rests && !c->still))
+	if (c->state != SOFT_OPEN || s->shut || c->tx_err || c->halts || (c->rests && !c->still))
 		return;
 	if (!s->large && engine_now_ms() - c->mss_ms >= MSS_INTERVAL_MS) {
 		c->mss_ms = engine_now_ms();
@@ -141,7 +141,7 @@ void soft_sent(struct op *op, int res, bool more)
 		soft_queue(c);
 		return;
 	}
-	if (res < 0 && !(c->s->cut && res == -ECANCELED) && !engine_file_again(c->fd, res, &c->spun)) {
+	if (res < 0 && !((c->s->cut || c->halts) && res == -ECANCELED) && !engine_file_again(c->fd, res, &c->spun)) {
 		res = res == -EAGAIN ? ECONNRESET : -res;
 		if (ends_for_reader(c))
 			c->tx_err = res;

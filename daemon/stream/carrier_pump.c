@@ -205,7 +205,7 @@ static void rx_sent(struct op *op, int res, bool more)
 	r = st->remote;
 	if (res > 0) {
 		rx_given(st, (uint32_t)res);
-	} else if (!op_again(res)) {
+	} else if (!op_again(res) && res != -ECANCELED) {
 		if (st->app_closed || carrier_hup(st)) {
 			abort_behind(st);	/* octets that nobody will read */
 			return;

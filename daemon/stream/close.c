@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Streams that are ended from outside. By the administrator (SEC-U07): what `ss -K` does to a TCP connection, ECONNABORTED here, a reset at the
- * other end. By the end of the daemon: a reset for both, but of those that are mapped.
+ * other end. By the end of the daemon: a reset for both, but of those that are mapped, or handed on (leave.c).
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -9,6 +9,7 @@
 #include "back.h"
 #include "carrier.h"
 #include "join.h"
+#include "leave.h"
 #include "life.h"
 #include "map.h"
 #include "remote.h"
@@ -82,8 +83,8 @@ void streams_leave(void)
 {
 	for (struct stream *st = table_next(NULL), *next; st; st = next) {
 		next = table_next(st);
-		if (st->keep_slot || map_taken(st) || !stream_map_cancel(st))
-			continue;	/* T is the library's, and the daemon's after us */
+		if (st->keep_slot || map_taken(st) || leave_left(st) || !stream_map_cancel(st))
+			continue;	/* T is the library's, or the daemon's after us */
 		if (st->state == STREAM_GRANTED ? stream_abandon(st) : !stream_back_cancel(st))
 			continue;	/* T is the application's */
 		disconnect(st->end[0].tcp);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Mapped streams outlive the daemon: their descriptors lie in the service manager's store, and the next daemon makes the streams of them again.
- * What it has to believe stands in the area, which no application ever had; the map is imported into that as always. The name that the manager keeps
- * with them says by its inode numbers which of the memfds is which.
+ * Streams between hosts outlive the daemon: their descriptors lie in the service manager's store, and the next daemon makes the streams of them again.
+ * What it has to believe stands in the area, which no application ever had: of a stream that the daemon pumped until it ended in order (leave.c) that
+ * is all; of a mapped one the map is imported into it as always. The name that the manager keeps with them says by its inode numbers which of the memfds
+ * is which.
  */
 #include "keep.h"
 
@@ -23,6 +24,7 @@
 #include "daemon/rnic/rnic.h"
 #include "agent.h"
 #include "keep_pair.h"
+#include "leave.h"
 #include "life.h"
 #include "remote.h"
 #include "remote_mem.h"
@@ -30,7 +32,7 @@
 #include "table.h"
 
 #define MAGIC	0x49574b50u	/* "IWKP" */
-#define VERSION	4u
+#define VERSION	5u
 #define PREFIX	"iwsock-"
 
 struct kept {			/* the rest of a stream, where its area begins */
@@ -43,6 +45,8 @@ struct kept {			/* the rest of a stream, where its area begins */
 	uint32_t uid;
 	int fd;
 	bool client;
+	bool pumped;		/* the area is the state: nobody has gone on with it yet */
+	uint64_t exposed[IW_RS_SA];	/* Tagged Offsets, see remote_exposed() */
 	char program[STREAM_PROGRAM];
 };
 static_assert(sizeof(struct kept) <= REMOTE_KEPT, "kept");
@@ -56,36 +60,59 @@ static unsigned long long ino(int fd)
 
 static void name_of(const struct stream *st, const struct area *map, char name[NOTIFY_NAME])
 {
-	snprintf(name, NOTIFY_NAME, PREFIX "%016llx-%llx-%llx-%llx", (unsigned long long)st->id, ino(st->segment), ino(st->remote->area->fd), ino(map->fd));
+	snprintf(name, NOTIFY_NAME, PREFIX "%016llx-%llx-%llx-%llx", (unsigned long long)st->id, ino(st->segment), ino(st->remote->area->fd), map ? ino(map->fd) : 0);
 }
 
-int keep(struct stream *st, const struct area *map, int owner)
+static struct kept *kept_of(const struct stream *st)
 {
-	const struct area *a = st->remote->area;
+	return (struct kept *)st->remote->area->mem;
+}
+
+static void note(const struct stream *st)
+{
 	const struct stream_end *e = &st->end[0];
-	struct kept *k = (struct kept *)a->mem;
-	const int fds[] = { e->tcp, st->d, st->segment, a->fd, map->fd, owner };
-	char name[NOTIFY_NAME];
-	int ret;
+	struct kept *k = kept_of(st);
 
 	*k = (struct kept){
 		.magic = MAGIC, .version = VERSION, .cookie = e->cookie, .since_ms = st->since_ms, .active_ms = st->active_ms, .tx_bytes = st->tx_bytes,
 		.rx_bytes = st->rx_bytes, .tuple = e->tuple, .tcp = st->kept, .pid = e->pid, .uid = e->uid, .fd = e->fd, .client = st->client,
 	};
 	memcpy(k->program, e->program, sizeof(k->program));
+}
+
+int keep(struct stream *st, const struct area *map, int owner)
+{
+	const int fds[] = { st->end[0].tcp, st->d, st->segment, st->remote->area->fd, map->fd, owner };
+	char name[NOTIFY_NAME];
+	int ret;
+
+	note(st);
 	name_of(st, map, name);
 	ret = notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
 	if (!ret)
-		k->map = ino(map->fd);
+		kept_of(st)->map = ino(map->fd);
+	return ret;
+}
+
+int keep_pumped(struct stream *st)
+{
+	const int fds[] = { st->end[0].tcp, st->d, st->segment, st->remote->area->fd };
+	char name[NOTIFY_NAME];
+	int ret;
+
+	note(st);
+	remote_exposed(st, kept_of(st)->exposed);
+	name_of(st, NULL, name);
+	ret = notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
+	kept_of(st)->pumped = !ret;
 	return ret;
 }
 
 void keep_not(struct stream *st, const struct area *map)
 {
-	const struct area *a = st->remote->area;
 	char name[NOTIFY_NAME];
 
-	((struct kept *)a->mem)->map = 0;
+	kept_of(st)->map = 0;
 	name_of(st, map, name);
 	notify_forget(name);
 }
@@ -151,11 +178,24 @@ static int revive(struct found *x, struct stream *st, const struct iw_remote *f)
 		return -EPROTO;
 	}
 	ret = remote_revive(st, a);
-	if (!ret)
-		ret = agent_revive(st, x->map, iw_map_size(&f->p), x->owner);
+	if (ret || kept_of(st)->pumped)
+		return ret ? ret : leave_revive(st, kept_of(st)->exposed);
+	ret = agent_revive(st, x->map, iw_map_size(&f->p), x->owner);
 	if (!ret)
 		x->map = x->owner = -1;
 	return ret;
+}
+
+/* Before an octet moves: the area is the state of nobody else from here on. */
+static void revived(struct found *x, struct stream *st)
+{
+	if (!kept_of(st)->pumped) {
+		agent_revived(st);
+		return;
+	}
+	kept_of(st)->pumped = false;
+	notify_forget(x->name);
+	leave_revived(st);
 }
 
 static int again(struct found *x)
@@ -166,9 +206,11 @@ static int again(struct found *x)
 	struct kept k;
 	int ret;
 
-	if (x->tcp < 0 || x->d < 0 || x->segment < 0 || x->map < 0 || x->owner < 0 || !read_area(x->area, &f, &k))
+	if (x->tcp < 0 || x->d < 0 || x->segment < 0 || !read_area(x->area, &f, &k))
 		return -ENOENT;
-	if (k.map && k.map != ino(x->map))
+	if (!k.pumped && (x->map < 0 || x->owner < 0))
+		return -ENOENT;
+	if (!k.pumped && k.map && k.map != ino(x->map))
 		return -ESTALE;
 	k.program[sizeof(k.program) - 1] = 0;
 	o = (struct stream_owner){ .pid = k.pid, .uid = k.uid, .fd = k.fd, .program = k.program };
@@ -188,7 +230,7 @@ static int again(struct found *x)
 	table_add(st);
 	ret = revive(x, st, &f);
 	if (!ret) {
-		agent_revived(st);
+		revived(x, st);
 		return 0;
 	}
 	st->tcp_reset = true;	/* the library may go on */
@@ -213,7 +255,7 @@ static void mapped(const char *name, const int *fds, unsigned int n)
 	if (ret == -ESTALE) {
 		notify_forget(x.name);
 	} else if (ret) {
-		log_warn("%s, which a daemon before this one had mapped, is not taken on: %s", x.name, strerror(-ret));
+		log_warn("%s, which a daemon before this one had, is not taken on: %s", x.name, strerror(-ret));
 		notify_forget(x.name);
 	}
 	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Mapped streams outlive the daemon: their descriptors lie in the service manager's store. */
+/* Streams between hosts outlive the daemon: their descriptors lie in the service manager's store. */
 #ifndef IWARPD_STREAM_KEEP_H
 #define IWARPD_STREAM_KEEP_H
 
@@ -8,6 +8,8 @@ struct stream;
 
 /* Before it is offered: T, the daemon's end of the carrier, segment, area, map and the pidfd of its owner. 0; -EAGAIN: not now. */
 int keep(struct stream *st, const struct area *map, int owner);
+/* One that has come to rest as the daemon ends, with all of its state in its area: T, carrier, segment, area. */
+int keep_pumped(struct stream *st);
 void keep_not(struct stream *st, const struct area *map);	/* any more */
 
 #endif

@@ -17,6 +17,8 @@ enum map_stage {
 	MAP_KEEPS,	/* an attempt failed: see KEEP_MS */
 	MAP_DRIES,	/* nothing is given; what is in the carrier is taken */
 	MAP_RESTS,	/* nor that; the endpoint comes to rest */
+	MAP_LEAVES,	/* this daemon ends: as RESTS, whatever is under way; see leave.c */
+	MAP_LEFT,	/* it is the next one's */
 	MAP_OFFERED,
 	MAP_TAKEN,
 };
@@ -32,6 +34,7 @@ struct stream_map {
 	uint64_t tx_pos, rx_pos;	/* of the ring stream then */
 	uint64_t word;			/* of the map, as the last look at a burst found it */
 	unsigned int same;		/* looks that found the same */
+	bool halted;			/* LEAVES: nothing is under way at the endpoint */
 	clockid_t clock;		/* processor time of the owner; 0: not asked for yet */
 	uint64_t ran;			/* what it said at the last look */
 	uint64_t seen, seen_ms;		/* octets, when somebody looked last; when they had changed */

@@ -169,6 +169,36 @@ int remote_register_all(struct stream *st)
 	return ret;
 }
 
+void remote_exposed(const struct stream *st, uint64_t to[IW_RS_SA])
+{
+	const struct stream_remote *r = st->remote;
+	const struct iw_rs *rs = &r->f->rs;
+
+	for (uint32_t i = 0; i < IW_RS_SA; i++) {
+		to[i] = 0;
+		for (uint32_t k = 0; k < IW_RS_SA && i < rs->tx_nsa; k++)
+			if (r->exposed[k].handle && r->exposed[k].stag == rs->tx_sa[i].stag)
+				to[i] = r->exposed[k].to;
+	}
+}
+
+int remote_expose_again(struct stream *st, const uint64_t to[IW_RS_SA])
+{
+	struct stream_remote *r = st->remote;
+	const struct iw_rs *rs = &r->f->rs;
+	int ret = rs->tx_nsa > IW_RS_SA ? -EPROTO : 0;
+
+	for (uint32_t i = 0; !ret && i < rs->tx_nsa; i++) {
+		uint64_t off = rs->tx_sa[i].start & (r->f->p.tx_len - 1);
+
+		if (off + rs->tx_sa[i].len > r->f->p.tx_len)
+			return -EPROTO;
+		r->exposed[i] = (struct endpoint_mr){ .stag = rs->tx_sa[i].stag, .to = to[i] };
+		ret = remote_register(st, remote_tx_ring(st) + off, rs->tx_sa[i].len, IW_ACCESS_REMOTE_READ, &r->exposed[i]);
+	}
+	return ret;
+}
+
 /*
  * The endpoint is no longer ours, though it may linger. The registrations go first, by their handles: the endpoint takes these with
  * it, and an STag that is free may be somebody else's the next moment.

@@ -204,11 +204,16 @@ int stream_getsockopt(uint64_t id, unsigned int end, int level, int name, void *
 /* An end by the administrator. -ENOENT; -EBUSY not switched yet, or something is offered; -EOPNOTSUPP local: we are not in its way (close.c). */
 int stream_close(uint64_t id);
 /*
+ * The daemon ends, and its service manager keeps descriptors: streams that it pumps come to rest and are given to it for the next daemon, while others
+ * come to their ends. To be called again, after a moment, while it returns how many there are to be waited for.
+ */
+unsigned int streams_hand_on(void);
+/*
  * The daemon ends: connections are reset, within a few rounds of the engine. What the kernel would do by itself, but only when the last of
  * us is gone, and a close that waits can keep a worker, with all our descriptors, for as long as somebody likes.
  */
 void streams_leave(void);
-/* Those that were mapped when the daemon before us ended, and that the service manager has kept. */
+/* Those that were mapped when the daemon before us ended, or that it handed on, and that the service manager has kept. */
 void streams_revive(void);
 /* False: no such stream. */
 bool stream_look(uint64_t id, struct stream_info *info);

@@ -146,18 +146,23 @@ static void on_still(void *ctx)
 	s->still = true;
 }
 
-static void rest(int i)
+static void stop(int i, int (*how)(struct endpoint *ep, void (*still)(void *ctx)))
 {
 	struct side *s = &side[i];
 	unsigned int calls;
 
 	s->still = false;
-	assert_int_equal(endpoint_rest(s->c, on_still), 0);
+	assert_int_equal(how(s->c, on_still), 0);
 	assert_false(s->still);
 	run_until(is_true, &s->still);
 	calls = s->calls;
 	run_rounds(3);
 	assert_int_equal(s->calls, calls);
+}
+
+static void rest(int i)
+{
+	stop(i, endpoint_rest);
 }
 
 static void resume(int i)
@@ -183,7 +188,7 @@ static bool written(void *arg)
 }
 
 /* Each end writes half of the other's memory, in pieces, while one of them rests again and again, after so many rounds. */
-static void in_the_middle(void **state)
+static void stopped_in_the_middle(int (*how)(struct endpoint *ep, void (*still)(void *ctx)))
 {
 	enum { PIECES = 16, PIECE = LEN / 2 / PIECES };
 	unsigned int n = 0;
@@ -196,12 +201,49 @@ static void in_the_middle(void **state)
 			post_write(i, (uint32_t)i * LEN / 2 + n * PIECE, PIECE);
 		if (n % 4)
 			run_rounds((int)n % 4);
-		rest(n & 1);
+		stop(n & 1, how);
 		resume(n & 1);
 	}
 	say(0);
 	say(1);
 	run_until(written, &n);
+	assert_memory_equal(side[0].mem + 64, side[1].mem + 64, LEN - 64);
+}
+
+static void in_the_middle(void **state)
+{
+	stopped_in_the_middle(endpoint_rest);
+}
+
+static void halted_in_the_middle(void **state)
+{
+	stopped_in_the_middle(endpoint_halt);
+}
+
+/* The peer takes nothing, so one that rests never is still, and one that halts is. */
+static void halted_with_a_full_connection(void **state)
+{
+	unsigned int n = 16, one = 0;
+
+	memset(side[0].mem + 64, 'x', LEN - 64);
+	rest(1);
+	for (unsigned int i = 0; i < n; i++)
+		post_write(0, 64, LEN - 64);
+	run_rounds(50);
+	assert_int_equal(endpoint_rest(side[0].c, on_still), 0);
+	run_rounds(50);
+	assert_false(side[0].still);
+	resume(0);
+	run_rounds(5);
+	stop(0, endpoint_halt);
+	resume(1);
+	run_rounds(50);
+	one = side[0].done;
+	assert_true(one < n);
+	say(0);
+	resume(0);
+	run_until(got, &side[1]);
+	assert_int_equal(side[0].done, n);
 	assert_memory_equal(side[0].mem + 64, side[1].mem + 64, LEN - 64);
 }
 
@@ -287,7 +329,7 @@ static void reset_is_heard(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(in_the_middle), T(octets_meanwhile), T(posted_meanwhile), T(called_off), T(closed_by_the_peer_meanwhile),
+		T(in_the_middle), T(halted_in_the_middle), T(halted_with_a_full_connection), T(octets_meanwhile), T(posted_meanwhile), T(called_off), T(closed_by_the_peer_meanwhile),
 		T(reset_by_the_peer_meanwhile), T(not_while_it_ends), T(reset_is_heard),
 	};
 

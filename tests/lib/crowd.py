@@ -4,7 +4,7 @@ Many connections of one program, for tests of what becomes of them:
 
     crowd.py server ADDRESS PORT		sends all octets back, in one process
     crowd.py client ADDRESS PORT N [ENDS]	N connections; the lines of its input: "ask M", M questions and answers on each; "pour", from here on a thread
-                                        asks without end, until "calm"; "options", TCP answers; "fork I", a child asks on the first I and ends, then this process does; "leave I", a child
+                                        asks without end, until "calm"; "flood", the same with a large one on one after the other; "options", TCP answers; "fork I", a child asks on the first I and ends, then this process does; "leave I", a child
                                         comes while the answers on the first I are read in part, and goes with the next order; each is answered by "did" and the line. At the end both directions of each end, and "ok". With ENDS "close", only ours do, by close()
 """
 import os
@@ -112,6 +112,27 @@ def client(host, port, n, ends="both"):
                     bad.append("%d: %r" % (i, e))
                     return
 
+    def flood():
+        k = 0
+        while not stop.is_set():
+            k += 1
+            c = conns[k % len(conns)]
+            d = TEXT[k % 90:] * 40
+            got = bytearray()
+            w = threading.Thread(target=c.sendall, args=(d,))
+            w.start()
+            try:
+                while len(got) < len(d):
+                    r = c.recv(1 << 20)
+                    if not r:
+                        raise OSError("end of stream")
+                    got += r
+                assert got == d
+            except Exception as e:
+                bad.append("%d: %r" % (k % len(conns), e))
+                return
+            w.join()
+
     for line in sys.stdin:
         what, _, arg = line.strip().partition(" ")
         while staying:
@@ -126,6 +147,10 @@ def client(host, port, n, ends="both"):
             elif what == "pour":
                 stop.clear()
                 t = threading.Thread(target=pour)
+                t.start()
+            elif what == "flood":
+                stop.clear()
+                t = threading.Thread(target=flood)
                 t.start()
             elif what == "calm":
                 stop.set()

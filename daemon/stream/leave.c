@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The daemon ends in order: streams between hosts that it pumps are the next one's. Each comes to rest, whatever is under way, with all of its state in its
+ * area and its segment, which lie in the service manager's store with T and the carrier then (keep.c).
+ */
+#include "leave.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/base/notify.h"
+#include "carrier_pump.h"
+#include "keep.h"
+#include "map_priv.h"
+#include "remote.h"
+#include "remote_mem.h"
+#include "table.h"
+
+static void halted(void *ctx)
+{
+	struct stream *st = ctx;
+
+	if (st->map && st->map->stage == MAP_LEAVES)
+		st->map->halted = true;
+}
+
+/* What the relay had in hand at the upgrade goes first. */
+static bool can(const struct stream *st)
+{
+	const struct iw_remote *f = st->remote ? st->remote->f : NULL;
+
+	return st->state == STREAM_RUNNING && st->remote->ep && !st->relay && !st->app_closed && !st->d_drop && !f->aborted && !f->reset_err &&
+	       !f->ev_abort && !f->ev_done && !f->rs.dead;
+}
+
+static void begin(struct stream *st)
+{
+	if (!stream_map_cancel(st))
+		return;
+	if (st->map)
+		map_go_on(st);
+	if (!can(st) || endpoint_halt(st->remote->ep, halted))
+		return;
+	st->map = calloc(1, sizeof(*st->map));
+	if (!st->map) {
+		endpoint_resume(st->remote->ep);
+		return;
+	}
+	*st->map = (struct stream_map){ .st = st, .stage = MAP_LEAVES, .owner = -1 };
+	map_stop(st);
+	timer_stop(&st->remote->ack);
+	st->on_hup = NULL;	/* the next one hears of it */
+	engine_cancel(&st->d_rx);
+	engine_cancel(&st->d_tx);
+}
+
+static void look(struct stream *st)
+{
+	if (!can(st)) {
+		map_go_on(st);
+		map_start(st);
+	} else if (st->map->halted && !st->d_rx.busy && !st->d_tx.busy && !keep_pumped(st)) {
+		st->map->stage = MAP_LEFT;
+	}
+}
+
+bool leave_left(const struct stream *st)
+{
+	return st->map && st->map->stage == MAP_LEFT;
+}
+
+unsigned int streams_hand_on(void)
+{
+	unsigned int wait = 0;
+
+	for (struct stream *st = table_next(NULL), *next; st; st = next) {
+		next = table_next(st);
+		if (st->keep_slot || map_taken(st) || leave_left(st) || !notify_keeps())
+			continue;
+		if (st->map && st->map->stage == MAP_LEAVES)
+			look(st);
+		else if (st->state == STREAM_RUNNING)
+			begin(st);
+		wait += !leave_left(st) && (st->state == STREAM_STARTING || st->state == STREAM_RUNNING || st->state == STREAM_CLOSING);
+	}
+	return wait;
+}
+
+/* ---- the next daemon ---- */
+
+int leave_revive(struct stream *st, const uint64_t exposed[IW_RS_SA])
+{
+	int ret = remote_expose_again(st, exposed);
+
+	if (ret)
+		return ret;
+	st->map = calloc(1, sizeof(*st->map));
+	if (!st->map)
+		return -ENOMEM;
+	*st->map = (struct stream_map){ .st = st, .stage = MAP_LEFT, .owner = -1 };
+	return 0;
+}
+
+void leave_revived(struct stream *st)
+{
+	map_go_on(st);
+	map_start(st);
+}
