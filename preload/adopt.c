@@ -25,24 +25,33 @@ static bool is_carrier(int fd)
 	       len >= offsetof(struct sockaddr_un, sun_path) + 8 && !memcmp(un.sun_path, "\0iwsock.", 8);
 }
 
+static bool is_other(int fd)
+{
+	int type;
+	socklen_t len = sizeof(type);
+
+	return !is_carrier(fd) && IW_SYS(getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &len) >= 0;	/* not for bad fds: the number may become anything */
+}
+
 enum iw_fd_kind iw_adopt_slow(int fd)
 {
 	struct iw_ctl_fdmsg m;
 	struct iw_ctl_stream r;
-	struct iw_stream *s;
-	int fds[2], saved = errno, type;
-	socklen_t len = sizeof(type);
-	uint32_t none = 0, id;
+	struct iw_stream *s = NULL;
+	int fds[2], saved = errno;
+	uint64_t ino;
+	uint32_t id, w;
 
 	if (!atomic_load(&iw_on) || (unsigned int)fd >= IW_FD_MAX || iw_in_vfork())
 		return IW_FD_OTHER;
 	iw_init();
 	if (!is_carrier(fd)) {
-		if (IW_SYS(getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &len) >= 0)	/* not for bad fds: the number may become anything */
-			atomic_compare_exchange_strong(&iw_fdtab[fd], &none, IW_OTHER_SEEN);
+		if (is_other(fd))
+			iw_word_found(fd, IW_OTHER_SEEN, is_other);
 		errno = saved;
 		return iw_fd_kind(fd);
 	}
+	ino = iw_fd_ino(fd);
 	id = iw_daemon_conn_id();
 	iw_ctl_init(&m, IW_CTL_OPEN, 0);
 	m.conn_id = id;
@@ -52,13 +61,14 @@ enum iw_fd_kind iw_adopt_slow(int fd)
 		if (fds[1] >= 0)
 			IW_SYS(close, fds[1]);
 		s = r.result || fds[0] < 0 ? NULL : iw_stream_new(&r, fds[0], fd, id);
-		if (s) {
-			if (!iw_word_cas(fd, 0, iw_stream_word(s)))
-				iw_stream_put(s, false);
-		}
 	}
-	if (!iw_word(fd))	/* no answer: carrier without page; do not ask again */
-		iw_word_set(fd, IW_OTHER_SEEN);
+	w = s ? iw_stream_word(s) : IW_OTHER_SEEN;	/* no answer: carrier without page; do not ask again */
+	if (!iw_word_cas(fd, 0, w)) {
+		if (s)
+			iw_stream_put(s, false);
+	} else if (iw_fd_ino(fd) != ino && iw_word(fd) == w) {
+		iw_fd_forget(fd);	/* closed meanwhile: it is another file's number */
+	}
 	errno = saved;
 	return iw_fd_kind(fd);
 }

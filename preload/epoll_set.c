@@ -8,6 +8,7 @@
 #include "quiet.h"
 #include "ready.h"
 #include "reg_priv.h"
+#include "sets.h"
 
 /* The word of an epoll set: a serial number, so that a note knows whether it is the same one; above it whether it may have more numbers. */
 #define SERIALS		(1u << 27)
@@ -59,8 +60,7 @@ void iw_set_born(int epfd)
 /* One that was made elsewhere may have other numbers. */
 void iw_set_seen(int epfd)
 {
-	if (!iw_word(epfd))
-		iw_word_set(epfd, set_word(ALIASED));
+	iw_word_found(epfd, set_word(ALIASED), iw_is_set);
 }
 
 static void forget(int epfd, uint32_t w)

@@ -79,6 +79,20 @@ static inline bool iw_word_moves(uint32_t w)
 uint32_t iw_word_set(int fd, uint32_t w);
 bool iw_word_cas(int fd, uint32_t old, uint32_t w);
 
+/*
+ * What an unknown number is, as a look at its file has told. Another thread may have closed that meanwhile, and the number may be a file's that came by
+ * SCM_RIGHTS, of which nothing is known: so is() looks once more. false: nothing was noted.
+ */
+static inline bool iw_word_found(int fd, uint32_t w, bool (*is)(int fd))
+{
+	if (!iw_word_cas(fd, 0, w))
+		return false;
+	if (is(fd))
+		return true;
+	iw_word_cas(fd, w, 0);
+	return false;
+}
+
 extern struct iw_lock iw_tab_lock;	/* slots, epoll registry; never held over a wait */
 extern _Atomic int iw_fd_high, iw_fd_high_app;	/* no word above this fd was ever set; none but of our own fds */
 extern _Atomic uint32_t iw_streams;	/* number of STREAM fds: 0 lets poll and friends pass straight through */

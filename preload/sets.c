@@ -67,6 +67,24 @@ static bool is_called(int fd, const char *name)
 	return IW_SYS(readlinkat, AT_FDCWD, p, is, sizeof(is)) == (long)len && !memcmp(is, name, len);
 }
 
+static bool is_ring(int fd)
+{
+	return is_called(fd, RING);
+}
+
+static bool is_no_socket(int fd)
+{
+	long err;
+
+	cookie_of(fd, &err);
+	return err == -ENOTSOCK;
+}
+
+bool iw_is_set(int fd)
+{
+	return is_called(fd, "anon_inode:[eventpoll]");
+}
+
 static void note(struct iw_files *v, int fd, int *list, unsigned int *n, unsigned int max)
 {
 	if (*n == max)
@@ -88,14 +106,14 @@ static bool look_at(struct iw_files *v, int fd)
 		v->unknown |= err < 0 || cookie == v->cookie;
 		return true;
 	}
-	if (is_called(fd, "anon_inode:[eventpoll]")) {
+	if (iw_is_set(fd)) {
 		iw_set_seen(fd);
 		note(v, fd, v->set, &v->sets, IW_SETS);
-	} else if (is_called(fd, RING)) {
-		iw_word_cas(fd, 0, IW_OTHER_RING);
+	} else if (is_ring(fd)) {
+		iw_word_found(fd, IW_OTHER_RING, is_ring);
 		note(v, fd, v->ring, &v->rings, IW_RINGS);
 	} else {
-		iw_word_cas(fd, 0, IW_OTHER_SEEN);
+		iw_word_found(fd, IW_OTHER_SEEN, is_no_socket);
 	}
 	return true;
 }
@@ -163,7 +181,7 @@ static bool one_number(struct iw_files *v, int fd)
 {
 	uint32_t w = iw_word(fd);
 
-	if (w == IW_OTHER_RING && !is_called(fd, RING)) {	/* its library closes it by itself */
+	if (w == IW_OTHER_RING && !is_ring(fd)) {	/* its library closes it by itself */
 		iw_word_cas(fd, w, 0);
 		w = 0;
 	}

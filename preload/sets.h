@@ -30,6 +30,7 @@ struct iw_files {
  * socket, once.
  */
 void iw_files_look(struct iw_files *v, const int *fds, unsigned int n);
+bool iw_is_set(int fd);	/* of epoll, as the kernel knows it */
 
 /* A registration. */
 struct iw_in_set {

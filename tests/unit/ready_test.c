@@ -113,6 +113,7 @@ void iw_handlers_late(void) { }
 
 void iw_sleep_begin(struct iw_slept *h, int fd, int watch, struct iw_stream *const *s, uint32_t n) { }
 bool iw_sleep_end(struct iw_slept *h) { return true; }
+bool iw_is_set(int fd) { return true; }
 
 /* ---- the core, as far as waits need it ---- */
 

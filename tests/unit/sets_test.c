@@ -38,8 +38,14 @@ void iw_sleeps_left(void) { }
 _Atomic uint32_t iw_fdtab[IW_FD_MAX];
 _Atomic int iw_fd_high = -1;
 
+static int in_between = -1, instead;	/* before this number is noted another thread makes it another file's */
+
 bool iw_word_cas(int fd, uint32_t old, uint32_t w)
 {
+	if (fd == in_between) {
+		assert_int_equal(syscall(SYS_dup2, instead, fd), fd);
+		in_between = -1;
+	}
 	if (w && atomic_load(&iw_fd_high) < fd)
 		atomic_store(&iw_fd_high, fd);
 	return atomic_compare_exchange_strong(&iw_fdtab[fd], &old, w);
@@ -47,7 +53,7 @@ bool iw_word_cas(int fd, uint32_t old, uint32_t w)
 
 void iw_set_seen(int epfd)
 {
-	iw_word_cas(epfd, 0, iw_word_make(IW_FD_EPOLL, 7));
+	iw_word_found(epfd, iw_word_make(IW_FD_EPOLL, 7), iw_is_set);
 }
 
 static int t, other, set;	/* the socket in question, its other end, a set that nobody told of */
@@ -566,6 +572,21 @@ static void ring_text(void **state)
 	assert_true(!r.lists && r.submitted != r.taken);
 }
 
+/* What came in its place, of which nothing is known, may be a connection. */
+static void replaced_meanwhile(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		int fd = i ? new_set() : (int)syscall(SYS_eventfd2, 0, 0);
+
+		instead = other;
+		in_between = fd;
+		assert_int_equal(find(NULL), 0);
+		assert_int_equal(in_between, -1);
+		assert_int_equal(iw_word(fd), 0);
+		close(fd);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -584,6 +605,7 @@ int main(void)
 		TEST(rings),
 		TEST(ring_worker),
 		TEST(ring_text),
+		TEST(replaced_meanwhile),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
