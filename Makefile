@@ -178,7 +178,7 @@ INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
 
 # two machines with a systemd of their own
 check-boot: all
-	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t tests/boot/containers.t
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t tests/boot/service.t tests/boot/containers.t
 
 tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(OPSOAK) $(APPS) $(LIBT) $(BENCH) $(B)/bench/rdma/rdma
 check: tests
@@ -244,6 +244,7 @@ install: all
 	$(Q)$(if $(DESTDIR),,packaging/pre-install conf/iwarpd.sysusers)
 	$(Q)$(call put,$(INSTALL) -m 755 $(B)/iwarpd $(DESTDIR)$(sbindir)/iwarpd,$(DESTDIR)$(sbindir)/iwarpd)
 	$(Q)$(call put,$(INSTALL) -m 755 $(B)/iwctl $(DESTDIR)$(bindir)/iwctl,$(DESTDIR)$(bindir)/iwctl)
+	$(Q)$(call put,$(SUBST) conf/iwrun >$(DESTDIR)$(bindir)/iwrun && chmod 755 $(DESTDIR)$(bindir)/iwrun,$(DESTDIR)$(bindir)/iwrun)
 	$(Q)$(call put,$(INSTALL) -m 755 $(B)/libiwsock.so $(DESTDIR)$(libdir)/libiwsock.so,$(DESTDIR)$(libdir)/libiwsock.so)
 	$(Q)$(foreach m,$(MAN),$(call put,$(INSTALL) -m 644 $(m) $(call man_of,$(m)),$(call man_of,$(m))) &&) :
 	$(Q)$(foreach d,$(addprefix $(DESTDIR),$(DATA)),$(call put,$(SUBST) $(call from,$(d)) >$(d) && chmod 644 $(d),$(d)) &&) :
@@ -253,7 +254,7 @@ install: all
 # Settings that were changed stay.
 uninstall:
 	$(Q)$(if $(DESTDIR),,packaging/pre-uninstall $(systemdsystemunitdir))
-	$(Q)for f in $(addprefix $(DESTDIR),$(sbindir)/iwarpd $(bindir)/iwctl $(libdir)/libiwsock.so $(DATA)) $(foreach m,$(MAN),$(call man_of,$(m))); do \
+	$(Q)for f in $(addprefix $(DESTDIR),$(sbindir)/iwarpd $(bindir)/iwctl $(bindir)/iwrun $(libdir)/libiwsock.so $(DATA)) $(foreach m,$(MAN),$(call man_of,$(m))); do \
 		test ! -e $$f || printf '  %-6s %s\n' RM $$f; rm -f $$f; done
 	$(Q)for c in $(SETTINGS); do f=$(confdir)/$$c; test -e $$f || continue; \
 		if cmp -s conf/$$c $$f; then printf '  %-6s %s\n' RM $$f; rm -f $$f; else echo "$$f was changed: it stays"; fi; done

@@ -21,6 +21,11 @@
 #define PROBE_US  60000000u
 #define CHANGE_US 60000000u
 
+static uint64_t answer_us(void)
+{
+	return iwctl.patience_ms ? (uint64_t)iwctl.patience_ms * 1000 : ANSWER_US;
+}
+
 /* ---- finding the daemon ---- */
 
 static int connect_dir(const char *dir, char path[108])
@@ -98,10 +103,10 @@ static uint64_t now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* Until the daemon has greeted: the limit of a call does not count before, and sd-bus waits a minute and a half. */
-static int greeting(sd_bus *bus)
+/* The limit of a call does not count before, and sd-bus waits a minute and a half. */
+int iwctl_bus_greeting(sd_bus *bus, uint64_t limit_us)
 {
-	uint64_t until = now_us() + ANSWER_US, now;
+	uint64_t until = now_us() + limit_us, now;
 	int r;
 
 	while ((r = sd_bus_is_ready(bus)) == 0) {
@@ -133,12 +138,12 @@ static sd_bus *open_private(void)
 	}
 	r = sd_bus_start(bus);
 	if (r >= 0)
-		r = greeting(bus);
+		r = iwctl_bus_greeting(bus, answer_us());
 	if (r >= 0)
 		return bus;
 fail:
 	if (r == -ETIMEDOUT)
-		iwctl_error("iwarpd does not answer: nothing within %u s. See journalctl -u iwarpd.", ANSWER_US / 1000000);
+		iwctl_error("iwarpd does not answer: nothing within %u s. See journalctl -u iwarpd.", (unsigned int)(answer_us() / 1000000));
 	else
 		iwctl_error("cannot talk to iwarpd: %s", strerror(-r));
 	sd_bus_unref(bus);
@@ -157,8 +162,6 @@ static sd_bus *open_system(void)
 }
 
 /* ---- D-Bus values as JSON ---- */
-
-static json_t *value(sd_bus_message *m);
 
 static json_t *basic(sd_bus_message *m, char type)
 {
@@ -188,7 +191,7 @@ static json_t *dictionary(sd_bus_message *m)
 	int r;
 
 	while ((r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
-		if (sd_bus_message_read_basic(m, 's', &key) <= 0 || !(v = value(m)) || json_object_set_new(o, key, v) < 0 ||
+		if (sd_bus_message_read_basic(m, 's', &key) <= 0 || !(v = iwctl_bus_value(m)) || json_object_set_new(o, key, v) < 0 ||
 		    sd_bus_message_exit_container(m) < 0)
 			goto bad;
 	}
@@ -204,7 +207,7 @@ static json_t *array(sd_bus_message *m)
 	json_t *a = json_array(), *v;
 
 	while (sd_bus_message_at_end(m, 0) == 0) {
-		v = value(m);
+		v = iwctl_bus_value(m);
 		if (!v || json_array_append_new(a, v) < 0) {
 			json_decref(a);
 			return NULL;
@@ -213,7 +216,7 @@ static json_t *array(sd_bus_message *m)
 	return a;
 }
 
-static json_t *value(sd_bus_message *m)
+json_t *iwctl_bus_value(sd_bus_message *m)
 {
 	const char *contents;
 	json_t *v;
@@ -221,12 +224,12 @@ static json_t *value(sd_bus_message *m)
 
 	if (sd_bus_message_peek_type(m, &type, &contents) <= 0)
 		return NULL;
-	if (type != 'v' && type != 'a')
+	if (!strchr("vare", type))
 		return basic(m, type);
 	if (sd_bus_message_enter_container(m, type, contents) < 0)
 		return NULL;
 	if (type == 'v')
-		v = value(m);
+		v = iwctl_bus_value(m);
 	else
 		v = !strcmp(contents, "{sv}") ? dictionary(m) : array(m);
 	if (v && sd_bus_message_exit_container(m) < 0) {
@@ -280,7 +283,7 @@ static int query(const char *method, fill_fn fill, const void *arg, uint64_t lim
 
 	if (code != IWCTL_OK)
 		return code;
-	*out = value(reply);
+	*out = iwctl_bus_value(reply);
 	sd_bus_message_unref(reply);
 	if (*out)
 		return IWCTL_OK;
@@ -290,7 +293,7 @@ static int query(const char *method, fill_fn fill, const void *arg, uint64_t lim
 
 int iwctl_query(const char *method, json_t **out)
 {
-	return query(method, NULL, NULL, ANSWER_US, out);
+	return query(method, NULL, NULL, answer_us(), out);
 }
 
 static int fill_ids(sd_bus_message *m, const void *arg)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* iwctl check-policy: reads an iwsock.conf, names every line that is wrong, or shows the rules as they were understood. */
-#include "iwctl.h"
+#include "check_policy.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "iwctl.h"
 #include "out.h"
-#include "proto/policy.h"
 
 #define POLICY_MAX 65536u	/* the library reads no longer file */
 #define ERRORS	   100u		/* that are named */
@@ -187,18 +187,26 @@ static json_t *parse(struct iw_policy *p, char *text, size_t len, const char *na
 	return errors;
 }
 
+int check_policy_read(struct iw_policy *p, const char *path, json_t **errors)
+{
+	size_t len;
+	char *text = slurp(path, &len);
+
+	if (!text)
+		return IWCTL_NO;
+	*errors = parse(p, text, len, path);
+	free(text);
+	return IWCTL_OK;
+}
+
 int check_policy_main(int argc, char **argv)
 {
 	static struct iw_policy p;
 	json_t *errors, *e;
-	char *text;
-	size_t len, i;
+	size_t i;
 
-	text = slurp(argv[1], &len);
-	if (!text)
+	if (check_policy_read(&p, argv[1], &errors) != IWCTL_OK)
 		return IWCTL_NO;
-	errors = parse(&p, text, len, argv[1]);
-	free(text);
 	if (iwctl.json)
 		return show_json(&p, errors);
 	json_array_foreach(errors, i, e)

@@ -16,6 +16,7 @@ enum {				/* exit codes, see iwctl(8) */
 struct iwctl {
 	bool json, system, colour;
 	const char *run_dir;	/* NULL: look for it */
+	unsigned int patience_ms;	/* until an answer of the daemon; 0: what is usual */
 };
 extern struct iwctl iwctl;
 
@@ -28,5 +29,7 @@ int check_policy_main(int argc, char **argv);
 int upgrade_main(int argc, char **argv);	/* upgrade, downgrade */
 int close_main(int argc, char **argv);
 int rping_main(int argc, char **argv);
+int service_main(int argc, char **argv);
+int doctor_main(int argc, char **argv);
 
 #endif

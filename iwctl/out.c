@@ -12,12 +12,28 @@
 
 #include "iwctl.h"
 
+static char *kept;
+static size_t kept_size;
+
+void iwctl_error_keep(char *buf, size_t size)
+{
+	kept = buf;
+	kept_size = size;
+	if (buf)
+		*buf = 0;
+}
+
 void iwctl_error(const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("iwctl: ", stderr);
 	va_start(ap, fmt);
+	if (kept) {
+		vsnprintf(kept, kept_size, fmt, ap);
+		va_end(ap);
+		return;
+	}
+	fputs("iwctl: ", stderr);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);

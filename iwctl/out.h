@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 void iwctl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* From here on errors go into buf, the last one stays, and nothing is printed; NULL: as before. */
+void iwctl_error_keep(char *buf, size_t size);
 /* Takes v over. Returns IWCTL_OK, or IWCTL_FAILED when it could not be written. */
 int iwctl_print_json(json_t *v);
 /* First and last of all: standard output that was closed is not taken by another file; code, or IWCTL_FAILED when not all was written. */

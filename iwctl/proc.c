@@ -28,31 +28,6 @@ static void say(json_t *why, const char *fmt, ...)
 	json_array_append_new(why, json_string(s));
 }
 
-struct image {
-	bool readable, library, dynamic;
-};
-
-static struct image look_at_maps(unsigned int pid)
-{
-	struct image img = { 0 };
-	char path[64], *line = NULL;
-	size_t cap = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return img;
-	while (getline(&line, &cap, f) > 0) {
-		img.readable = true;
-		img.library |= !!strstr(line, "/libiwsock.so");
-		img.dynamic |= strstr(line, "/ld-linux") || strstr(line, "/ld-musl") || strstr(line, "/libc.so") || strstr(line, "/ld-2");
-	}
-	free(line);
-	fclose(f);
-	return img;
-}
-
 /* Real and effective user or group differ: the loader ignores LD_PRELOAD. */
 static bool secure(unsigned int pid)
 {
@@ -70,6 +45,43 @@ static bool secure(unsigned int pid)
 			yes = true;
 	fclose(f);
 	return yes;
+}
+
+static enum iwctl_loaded judge(unsigned int pid)
+{
+	int on = iwctl_library_on(pid);
+
+	if (on >= 0)
+		return on ? LOADED_ON : LOADED_OFF;
+	return on == -EPERM ? LOADED_UNKNOWN : LOADED_OTHER;
+}
+
+struct iwctl_image iwctl_proc_image(unsigned int pid)
+{
+	struct iwctl_image img = { 0 };
+	bool file = false, code = false;
+	char path[64], *line = NULL;
+	size_t cap = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return img;
+	while (getline(&line, &cap, f) > 0) {
+		bool library = strstr(line, "/" IWCTL_LIBRARY);
+
+		img.readable = true;
+		file |= library;
+		code |= library && strstr(line, " r-x");
+		img.deleted |= library && strstr(line, " (deleted)");
+		img.dynamic |= strstr(line, "/ld-linux") || strstr(line, "/ld-musl") || strstr(line, "/libc.so") || strstr(line, "/ld-2");
+	}
+	free(line);
+	fclose(f);
+	img.secure = secure(pid);
+	img.loaded = code ? judge(pid) : file ? LOADED_BROKEN : LOADED_NO;
+	return img;
 }
 
 /* The state that the table says, as the kernel numbers them; 0: the socket is not in it. */
@@ -209,7 +221,7 @@ static uint64_t age(unsigned int pid)
 json_t *iwctl_proc_why(unsigned int pid, int fd, uint64_t uptime_ms)
 {
 	json_t *why = json_array();
-	struct image img;
+	struct iwctl_image img;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%u", pid);
@@ -219,20 +231,25 @@ json_t *iwctl_proc_why(unsigned int pid, int fd, uint64_t uptime_ms)
 	}
 	if (fd >= 0)
 		look_at_fd(why, pid, fd);
-	img = look_at_maps(pid);
+	img = iwctl_proc_image(pid);
 	if (!img.readable)
 		say(why, "The memory map of process %u cannot be read. Ask as root.", pid);
-	else if (img.library && age(pid) > uptime_ms)
+	else if (img.loaded == LOADED_BROKEN)
+		say(why, "Process %u has the file of " IWCTL_LIBRARY " mapped, but could not load it: nothing may be executed there (NoExecPaths= of its unit?). "
+		    "See 'iwctl doctor %u'.", pid, pid);
+	else if (img.loaded == LOADED_OFF)
+		say(why, "Process %u has " IWCTL_LIBRARY " loaded, and it is switched off there (IWSOCK_DISABLE, or a program with more rights than its user).", pid);
+	else if (img.loaded != LOADED_NO && age(pid) > uptime_ms)
 		say(why, "Process %u has libiwsock.so loaded, and is older than the daemon, which knows no connection of it: it tells of those that it "
 		    "has when it next uses them.", pid);
-	else if (img.library)
+	else if (img.loaded != LOADED_NO)
 		say(why, "Process %u has libiwsock.so loaded, but the daemon knows no connection of it: it has none, or none that is worth it yet "
 		    "(upgrade_after in iwsock.conf), or it uses another daemon (IWSOCK_RUNDIR), or acceleration is switched off for it.", pid);
 	else if (!img.dynamic)
 		say(why, "Process %u is statically linked: no library can be loaded into it.", pid);
-	else if (secure(pid))
+	else if (img.secure)
 		say(why, "Process %u runs with changed user or group rights: such programs are never accelerated.", pid);
 	else
-		say(why, "Process %u does not have libiwsock.so loaded. Start it with LD_PRELOAD=libiwsock.so.", pid);
+		say(why, "Process %u does not have libiwsock.so loaded. Start it with iwrun, or LD_PRELOAD=libiwsock.so; a service: iwctl service.", pid);
 	return why;
 }

@@ -62,6 +62,17 @@ static int find(unsigned int pid, struct iw_view *v)
 	return r;
 }
 
+int iwctl_library_on(unsigned int pid)
+{
+	struct iw_view v = { 0 };
+	uint32_t on;
+	int r = find(pid, &v);
+
+	if (r)
+		return r;
+	return peek(pid, (uintptr_t)v.on, &on, sizeof(on)) ? on != 0 : -ENOENT;
+}
+
 int iwctl_young(unsigned int pid, int fd, struct iwctl_young *y)
 {
 	struct iw_view v = { 0 };

@@ -16,4 +16,7 @@ struct iwctl_young {
 /* Of descriptor fd of process pid. 0; -EPERM: its memory must not be read; -ENOENT: it is none, or the library another version's. */
 int iwctl_young(unsigned int pid, int fd, struct iwctl_young *y);
 
+/* Whether the library in process pid does its work: 1, 0; -EPERM, -ENOENT as above. */
+int iwctl_library_on(unsigned int pid);
+
 #endif

@@ -6,6 +6,7 @@
 #include "proto/view.h"
 #include "candidate.h"
 #include "fdtab.h"
+#include "init.h"
 
 #define AT(field) ((uint32_t)offsetof(struct iw_candidate, field))
 
@@ -26,4 +27,5 @@ __attribute__((used)) static struct iw_view view = {
 	.at_calls = AT(at_calls),
 	.state = AT(state),
 	.why = AT(why),
+	.on = &iw_on,
 };

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define IW_VIEW_MAGIC	{ 'i', 'w', 's', 'o', 'c', 'k', ' ', 'v', 'i', 'e', 'w', 0x1a, 0x9d, 0x4c, 0xe2, 0x07 }
-#define IW_VIEW_VERSION	(1u | (uint32_t)sizeof(void *) << 16)
+#define IW_VIEW_VERSION	(2u | (uint32_t)sizeof(void *) << 16)
 
 /* A word of the table of fds: kind in the low 4 bits, above it the index of the entry. */
 #define IW_VIEW_CANDIDATE	1u
@@ -28,6 +28,7 @@ struct iw_view {
 	uint32_t at_octets, at_calls;	/* the same: one of these makes it worth it; all bits set: never */
 	uint32_t state;			/* uint8_t, IW_VIEW_YOUNG ... */
 	uint32_t why;			/* uint16_t: the reason that it stays plain for */
+	const void *on;			/* uint32_t: not 0 once the library has begun its work; switched off, it stays 0 */
 };
 
 #endif

@@ -6,7 +6,8 @@
 #	machines_up 2		hosts 1 and 2, booted; the checkout is /src in them, read-only
 #	machines_up 2 1		and one host more, with an iwarpd of it: MACHINE_RUNDIR is where they have its run directory
 #	in_machine 1 command ...	as root, bounded; no standard input. Shorter: m; sh_in 1 'lines of a shell'
-#	servers_with_library 1 LINE...	redis-server and nginx under their own units, with the library; the lines are for nginx's
+#	servers_with_library 1 LINE...	redis-server and nginx under their own units, with the library, by iwctl service; the lines are for nginx's
+#	servers_without_library 1	as before
 #	done_testing		ends them, too
 
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/rig.sh"
@@ -83,19 +84,28 @@ in_machine() {
 m() { in_machine "$@"; }
 sh_in() { in_machine "$1" bash -c "$2"; }
 
-# with all that their units forbid; and a file of 8 MiB for nginx
+# unit_files HOST: all that "iwctl service" may change, to the last octet
+unit_files() {
+	sh_in "$1" 'cd /etc && find systemd/system postgresql -printf "%M %u %g %p %l\n" | sort && find systemd/system postgresql -type f -exec sha256sum {} + | sort -k 2'
+}
+# with all that their units forbid, nginx's with more; and a file of 8 MiB for nginx
 servers_with_library() {
-	local h=$1 for_nginx
+	local h=$1
 	shift
-	for_nginx=$(printf '%s\\n' "$@")
 	sh_in "$h" 'dd if=/dev/urandom of=/var/www/html/blob bs=1M count=8 status=none
 		sed -i "s/^bind .*/bind '"$(host_addr "$h")"'/; s/^protected-mode .*/protected-mode no/" /etc/redis/redis.conf
-		mkdir -p /etc/systemd/system/redis-server.service.d /etc/systemd/system/nginx.service.d
-		# the library is a program text of a place that the unit does not know
-		printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\nExecPaths=/usr/local/lib\n" >/etc/systemd/system/redis-server.service.d/iwsock.conf
-		printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\n'"$for_nginx"'" >/etc/systemd/system/nginx.service.d/iwsock.conf
-		systemctl daemon-reload && systemctl restart redis-server nginx'
-	ok $? "redis-server and nginx under their own units, with the library" || m "$h" journalctl -q --no-pager -n 30 | sed 's/^/# /'
+		mkdir -p /etc/systemd/system/nginx.service.d
+		printf "[Service]\n'"$(printf '%s\\n' "$@")"'" >/etc/systemd/system/nginx.service.d/strict.conf
+		systemctl daemon-reload'
+	unit_files "$h" >"$RIG_DIR/units"
+	sh_in "$h" 'iwctl service redis-server on --restart && iwctl service nginx on --restart' >"$RIG_DIR/service" 2>&1
+	ok $? "redis-server and nginx under their own units, with the library" || { cat "$RIG_DIR/service"; m "$h" journalctl -q --no-pager -n 30; } | sed 's/^/# /'
+}
+servers_without_library() {
+	sh_in "$1" 'iwctl service redis-server off --restart && iwctl service nginx off --restart' >"$RIG_DIR/service" 2>&1
+	ok $? "redis-server and nginx without it again" || sed 's/^/# /' "$RIG_DIR/service"
+	is "$(unit_files "$1" | diff "$RIG_DIR/units" -)" "" "their unit files are as before, to the last octet"
+	sh_in "$1" 'rm -r /etc/systemd/system/nginx.service.d /var/www/html/blob; systemctl daemon-reload; systemctl restart nginx'
 }
 
 # What a machine runs goes with its first process, and with that systemd-nspawn.
