@@ -253,7 +253,7 @@ install: all
 
 # Settings that were changed stay.
 uninstall:
-	$(Q)$(if $(DESTDIR),,packaging/pre-uninstall $(systemdsystemunitdir))
+	$(Q)$(if $(DESTDIR),,packaging/pre-uninstall $(systemdsystemunitdir) $(bindir))
 	$(Q)for f in $(addprefix $(DESTDIR),$(sbindir)/iwarpd $(bindir)/iwctl $(bindir)/iwrun $(libdir)/libiwsock.so $(DATA)) $(foreach m,$(MAN),$(call man_of,$(m))); do \
 		test ! -e $$f || printf '  %-6s %s\n' RM $$f; rm -f $$f; done
 	$(Q)for c in $(SETTINGS); do f=$(confdir)/$$c; test -e $$f || continue; \

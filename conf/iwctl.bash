@@ -3,7 +3,7 @@
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="status streams why check peers stags reasons check-policy upgrade downgrade close rping"
+	local commands="status streams why check peers stags reasons check-policy upgrade downgrade close service doctor rping"
 	local word found=
 
 	case $prev in
@@ -13,6 +13,14 @@ _iwctl() {
 		;;
 	why)
 		mapfile -t COMPREPLY < <(compgen -W "$(pgrep . 2>/dev/null)" -- "$cur")
+		return
+		;;
+	service)
+		mapfile -t COMPREPLY < <(compgen -W "$(systemctl list-units --plain --no-legend --type=service 2>/dev/null | sed 's/\.service .*//')" -- "$cur")
+		return
+		;;
+	doctor)
+		mapfile -t COMPREPLY < <(compgen -W "$(systemctl list-units --plain --no-legend --type=service 2>/dev/null | sed 's/\.service .*//') $(pgrep . 2>/dev/null)" -A hostname -- "$cur")
 		return
 		;;
 	check-policy)
@@ -41,6 +49,10 @@ _iwctl() {
 		-i | --idle) ;;
 		*) mapfile -t COMPREPLY < <(compgen -W "--idle --user --json --help" -- "$cur") ;;
 		esac
+	elif [[ $found == service ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "on off check --dry-run --restart --json --help" -- "$cur")
+	elif [[ $found == doctor ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")
 	elif [[ $found == upgrade || $found == downgrade ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")
 	elif [[ $cur == -* ]]; then

@@ -15,6 +15,10 @@ void judge_unit(json_t *list, const struct unit *u);
 
 /* This host: library, kernel, settings, the daemon with its limits; all: and its programs. *status: what Status says, NULL without a daemon. */
 void judge_host(json_t *list, bool all, json_t **status);
+/* Policies and security associations, where the daemon has require_ipsec. */
+void judge_ipsec(json_t *list, const json_t *status);
+/* The daemon is in another network namespace than we. */
+bool judge_elsewhere(const json_t *status);
 /* What the daemon knows: other hosts, and the connections that match() of it is true for, by reason. */
 void judge_known(json_t *list, bool (*match)(const json_t *connection, const void *arg), const void *arg);
 /* The way to a server, with or without a daemon. */

@@ -279,20 +279,6 @@ static void limits(json_t *list, const json_t *status)
 		verdict(list, VERDICT_OK, "limits", NULL, "the daemon may have %lu open files", soft);
 }
 
-static void ipsec(json_t *list, const json_t *status)
-{
-	const char *state = iwctl_str(status, "require_ipsec", "off");
-
-	if (!strcmp(state, "off"))
-		return;
-	if (strcmp(state, "on"))
-		verdict(list, VERDICT_BAD, "IPsec", "CAP_NET_ADMIN for the daemon: see require_ipsec in iwarpd.conf(5).", "the kernel's policies cannot be read: nothing to other hosts is accelerated");
-	else if (!iwctl_num(status, "ipsec_policies"))
-		verdict(list, VERDICT_BAD, "IPsec", "Set up IPsec between the hosts; see 'ip xfrm policy'.", "require_ipsec is set, and the kernel has no policies");
-	else
-		verdict(list, VERDICT_OK, "IPsec", NULL, "required; the kernel has %llu policies in and out", (unsigned long long)iwctl_num(status, "ipsec_policies"));
-}
-
 struct kind { unsigned int n; char pids[64]; };
 
 static void count(struct kind *k, unsigned int pid)
@@ -353,7 +339,7 @@ void judge_host(json_t *list, bool all, json_t **status)
 	control_port(list, *status);
 	if (*status) {
 		limits(list, *status);
-		ipsec(list, *status);
+		judge_ipsec(list, *status);
 	}
 	if (all)
 		programs(list);

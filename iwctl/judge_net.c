@@ -128,7 +128,7 @@ static void try_port(json_t *list, const char *host, unsigned int port)
 		verdict(list, VERDICT_BAD, "firewall", advice, "port %u of %s: %s", port, host, strerror(-err));
 }
 
-static bool elsewhere(const json_t *status)
+bool judge_elsewhere(const json_t *status)
 {
 	char path[64], theirs[64] = "", ours[64] = "";
 
@@ -169,6 +169,6 @@ void judge_way(json_t *list, const char *host, unsigned short port, const json_t
 	}
 	verdict(list, ok ? VERDICT_OK : VERDICT_BAD, "way", ok ? NULL : "See the lines before it, and 'iwctl reasons'.", "%s", last ? last : "?");
 	free(text);
-	if (!ok && !elsewhere(status))
+	if (!ok && !judge_elsewhere(status))
 		try_port(list, numeric, judge_port(status));
 }

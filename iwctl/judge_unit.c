@@ -244,7 +244,10 @@ void judge_unit(json_t *list, const struct unit *u)
 		if (!unit_loaded(u))
 			return;
 	} else {
-		verdict(list, VERDICT_OK, "unit", NULL, "%s, %s", u->name, u->template ? "a template" : state);
+		bool failed = !u->template && !strcmp(state, "failed");
+
+		snprintf(on, sizeof(on), "systemctl status %s", u->name);
+		verdict(list, failed ? VERDICT_BAD : VERDICT_OK, "unit", failed ? on : NULL, "%s, %s", u->name, u->template ? "a template" : state);
 	}
 	if (!u->library[0])
 		return;

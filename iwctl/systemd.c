@@ -211,6 +211,22 @@ static int job_wait(sd_bus *bus, struct job *job, const char *unit)
 	return IWCTL_FAILED;
 }
 
+/* Signals go to those who have subscribed: once for all restarts. */
+static int subscribe(void)
+{
+	static bool done;
+	sd_bus_message *reply;
+	int code;
+
+	if (done)
+		return IWCTL_OK;
+	code = call(method(PATH, MANAGER, "Subscribe"), "Subscribe", ANSWER_US, &reply);
+	if (code == IWCTL_OK)
+		sd_bus_message_unref(reply);
+	done = code == IWCTL_OK;
+	return code;
+}
+
 int systemd_restart(const char *unit)
 {
 	struct job job = { 0 };
@@ -222,9 +238,8 @@ int systemd_restart(const char *unit)
 	if (code == IWCTL_OK && sd_bus_match_signal(bus, &slot, NAME, PATH, MANAGER, "JobRemoved", removed, &job) < 0)
 		code = not_understood("JobRemoved");
 	if (code == IWCTL_OK)
-		code = call(method(PATH, MANAGER, "Subscribe"), "Subscribe", ANSWER_US, &reply);
+		code = subscribe();
 	if (code == IWCTL_OK) {
-		sd_bus_message_unref(reply);
 		m = method(PATH, MANAGER, "RestartUnit");
 		if (m)
 			sd_bus_message_append(m, "ss", unit, "replace");

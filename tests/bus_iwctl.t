@@ -160,7 +160,8 @@ unwritten() { # NAME COMMAND...
 	done
 }
 for cmd in status streams peers stags reasons "why $c1" "why $$" "check 10.77.0.2:7001" "close ffff --json" "upgrade ffff --json" "close --idle 9999" \
-	"check-policy $RIG_DIR/good.conf" --version --help "close --help" "downgrade --help" "rping --help"; do
+	"check-policy $RIG_DIR/good.conf" --version --help "close --help" "downgrade --help" "rping --help" \
+	doctor "doctor --help" "service --help"; do
 	# shellcheck disable=SC2086
 	unwritten "$cmd" host_ctl 1 $cmd
 	# shellcheck disable=SC2086

@@ -93,6 +93,9 @@ accelerated "and from the other host" 2 "$A" 7501
 out=$(host_ctl 1 check "$B:7502")
 is "$? $(grep -c 'IPsec policies ask for ESP' <<<"$out")" "0 1" "check says so" || diag "$out"
 is "$(host_ctl 1 -j status | json "(d['require_ipsec'], d['ipsec_policies'])")" "('on', 2)" "status too"
+out=$(host_exec 1 "$IW_BUILD/iwctl" --run-dir "$(host_dir 1)" doctor)
+is "$(grep -c '^ok *IPsec *required; the kernel has 2 policies' <<<"$out") $(grep -c '^warn *IPsec *there is no security association' <<<"$out")" "1 1" "doctor, too" ||
+	diag "$out"
 
 mkfifo "$RIG_DIR/in"
 host_bg_iw 1 long.log sh -c "exec python3 '$TALK' client $B 7502 <$RIG_DIR/in"
