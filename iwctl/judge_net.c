@@ -34,9 +34,9 @@ static void hosts(json_t *list)
 	json_array_foreach(peers, i, p) {
 		unsigned int reason = (unsigned int)iwctl_num(p, "reason_number");
 
-		if (!reason || reason == IW_REASON_YOUNG)
+		if (!strcmp(iwctl_str(p, "state", ""), "iwarp"))
 			good++;
-		else if (bad++ < LINES)
+		else if (!strcmp(iwctl_str(p, "state", ""), "plain") && bad++ < LINES)
 			verdict(list, VERDICT_WARN, "other hosts", iw_reason_advice(reason), "%s: %s", iwctl_str(p, "address", "?"), iw_reason_sentence(reason));
 	}
 	if (bad > LINES)

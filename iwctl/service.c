@@ -230,7 +230,10 @@ static int turn_on(const struct unit *u, const struct opts *o)
 		json_decref(out);
 		return code;
 	}
-	return finish(u, o, changed, out, code);
+	code = finish(u, o, changed, out, code);
+	if (code == IWCTL_OK && !iwctl.json && !o->dry)
+		printf("'iwctl service %s check' says whether it works.\n", u->name);
+	return code;
 }
 
 static int turn_off(const struct unit *u, const struct opts *o)

@@ -28,7 +28,7 @@ void verdict(json_t *list, enum verdict v, const char *what, const char *advice,
 			*p = '?';
 	s = json_string(text);	/* NULL: not UTF-8 */
 	o = json_pack("{s:s, s:s, s:o}", "check", what, "verdict", names[v], "text", s ? s : json_string("(not UTF-8)"));
-	if (advice)
+	if (advice && *advice)
 		json_object_set_new(o, "advice", json_string(advice));
 	json_array_append_new(list, o);
 	free(text);

@@ -39,6 +39,8 @@ is "$? $(lines '^ok .*library  *'"$IW_BUILD/libiwsock.so"'$') $(lines '^ok .*dae
 is "$(doctor --json | json "(d['subject'], d['ok'], sorted(d['checks'][0]))")" "('this host', True, ['check', 'text', 'verdict'])" "--json"
 out=$(doctor 10.77.0.2:7001)
 is "$? $(lines '^ok *way .*answers at port')" "0 1" "the way to a host with a daemon" || diag "$out"
+out=$(doctor)
+is "$(lines '^ok *other hosts *1 with iwarpd')" 1 "which is known then" || diag "$out"
 out=$(doctor nowhere.invalid:1)
 is "$? $(lines '^bad *name ')" "1 1" "a name that does not resolve" || diag "$out"
 
@@ -99,7 +101,7 @@ s.bind(sys.argv[1])
 s.listen(9)
 signal.pause()' "$RIG_DIR/bus" &
 silent=$!
-RIG_PIDS+=($silent)
+RIG_PIDS+=("$silent")
 until_true 10 test -S "$RIG_DIR/bus"
 out=$(service redis on)
 is "$? $(lines 'the system bus does not answer')" "4 1" "one that does not answer" || diag "$out"

@@ -24,7 +24,8 @@ sh_in 1 'cp /bin/sleep /usr/local/bin/iwt-suid; chmod u+s /usr/local/bin/iwt-sui
 	u=iwt@.service; unit $u "/bin/sleep 100%i"
 	mkdir /etc/systemd/system/iwt-unset.service.d
 	printf "upgrade_after 0\n" >>/etc/iwsock/iwsock.conf
-	printf "A = b" >>/etc/postgresql/15/main/environment
+	# without the end of its line
+	printf "LD_PRELOAD = %s/lib/x86_64-linux-gnu/libz.so.1%s" "'\''" "'\''" >>/etc/postgresql/15/main/environment
 	systemctl daemon-reload; systemctl start iwt-has iwt-none iwt@1 iwt@2 memcached postgresql@15-main'
 ok $? "services run" || m 1 journalctl -q --no-pager -n 30 | sed 's/^/# /'
 unit_files 1 >"$RIG_DIR/units"
@@ -39,7 +40,8 @@ out=$(says redis-server on)
 is "$? $(grep -c 'runs as before until it is restarted: systemctl restart redis-server.service' <<<"$out") $(main_pid redis-server)" "0 1 $old" "on, and not restarted" || diag "$out"
 is "$(not_ok redis-server)" "process=bad" "check: it runs without yet"
 out=$(says redis-server on)
-is "$? $out" "0 redis-server.service is on already." "on twice"
+is "$? $out" "0 redis-server.service is on already.
+'iwctl service redis-server.service check' says whether it works." "on twice"
 m 1 systemctl restart redis-server
 out=$(says redis-server check)
 is "$? $(grep -c "redis-server\[$(main_pid redis-server)\] has libiwsock.so at work" <<<"$out")" "0 1" "restarted: check says yes" || diag "$out"
@@ -78,6 +80,8 @@ is "$? $(grep -c "has it by its template: 'iwctl service iwt@.service off'" <<<"
 out=$(says postgresql@15-main on --restart)
 is "$? $(not_ok postgresql@15-main)" "0 " "PostgreSQL: its environment file" || { diag "$out"; diag "$(says postgresql@15-main check)"; }
 is "$(unit_files 1 | diff "$RIG_DIR/units" - | grep -c 'postgresql@15-main.service.d')" 0 "and nothing else"
+is "$(sh_in 1 'tr "\0" "\n" </proc/$(systemctl show -P MainPID postgresql@15-main)/environ | grep ^LD_PRELOAD=')" \
+	"LD_PRELOAD=/usr/local/lib/libiwsock.so:/lib/x86_64-linux-gnu/libz.so.1" "the server has both"
 sh_in 1 'su postgres -c "psql -qc \"alter user postgres password '\''x'\''\""'
 joined() { sh_in 1 'PGPASSWORD=x iwrun psql -h 127.0.0.1 -U postgres -Atc "select count(*) from generate_series(1, 100000)"'
 	[ "$(m 1 iwctl -j status | json "d['ends_joined'] > 0")" = True ]; }
@@ -101,6 +105,9 @@ for s in redis memcached iwt-has iwt-none iwt@ postgresql@15-main; do
 	out=$(says $s off --restart)
 	ok $? "$s off" || diag "$out"
 done
+is "$(sh_in 1 'cd /etc/postgresql/15/main; mv environment was; iwctl service postgresql@15-main on >/dev/null && grep -c libiwsock environment
+	iwctl service postgresql@15-main off >/dev/null; ls environment 2>&1 | grep -c "No such"; mv was environment' | tr '\n' ' ')" "1 1 " \
+	"where PostgreSQL has no environment file it has none afterwards"
 out=$(says redis off)
 is "$? $out" "0 redis-server.service is not on: nothing to take away." "off twice"
 is "$(unit_files 1 | diff "$RIG_DIR/units" -)" "" "all unit files and the environment of PostgreSQL are as before, to the last octet"
