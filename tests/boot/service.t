@@ -83,7 +83,7 @@ is "$(unit_files 1 | diff "$RIG_DIR/units" - | grep -c 'postgresql@15-main.servi
 is "$(sh_in 1 'tr "\0" "\n" </proc/$(systemctl show -P MainPID postgresql@15-main)/environ | grep ^LD_PRELOAD=')" \
 	"LD_PRELOAD=/usr/local/lib/libiwsock.so:/lib/x86_64-linux-gnu/libz.so.1" "the server has both"
 sh_in 1 'su postgres -c "psql -qc \"alter user postgres password '\''x'\''\""'
-joined() { sh_in 1 'PGPASSWORD=x iwrun psql -h 127.0.0.1 -U postgres -Atc "select count(*) from generate_series(1, 100000)"'
+joined() { sh_in 1 'yes "select 1;" | head -n 2000 | PGPASSWORD=x iwrun psql -h 127.0.0.1 -U postgres -qAt'
 	[ "$(m 1 iwctl -j status | json "d['ends_joined'] > 0")" = True ]; }
 until_true 20 joined
 ok $? "psql by iwrun and the server are joined" || m 1 iwctl reasons | sed 's/^/# /'
