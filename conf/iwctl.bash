@@ -53,6 +53,14 @@ _iwctl() {
 		mapfile -t COMPREPLY < <(compgen -W "on off check --dry-run --restart --json --help" -- "$cur")
 	elif [[ $found == doctor ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")
+	elif [[ $found == streams || $found == peers || $found == stags || $found == reasons ]]; then
+		case $prev in
+		-c | --columns | -o | --sort) mapfile -t COMPREPLY < <(compgen -W "$(iwctl "$found" --help 2>/dev/null |
+			sed -n 's/^columns: //p' | tr -d ,)" -- "$cur") ;;
+		-f | --filter) mapfile -t COMPREPLY < <(compgen -W "program= peer= port= user= transport= reason=" -- "$cur") ;;
+		-w | --watch) ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "--columns --sort --filter --watch --json --run-dir --system --help" -- "$cur") ;;
+		esac
 	elif [[ $found == upgrade || $found == downgrade ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")
 	elif [[ $cur == -* ]]; then

@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bus.h"
 #include "out.h"
+#include "user.h"
 
 #define IDLE_MAX 31536000u
 
@@ -48,27 +48,6 @@ static int parse_seconds(const char *s, uint64_t *ms)
 	return IWCTL_OK;
 }
 
-static int parse_user(const char *s, int64_t *uid)
-{
-	const struct passwd *pw;
-	char *end;
-	unsigned long v;
-
-	errno = 0;
-	v = strtoul(s, &end, 10);
-	if (*s >= '0' && *s <= '9' && !*end && !errno && v < UINT32_MAX) {
-		*uid = (int64_t)v;
-		return IWCTL_OK;
-	}
-	pw = getpwnam(s);
-	if (!pw) {
-		iwctl_error("--user %s: there is no such user", s);
-		return IWCTL_USAGE;
-	}
-	*uid = pw->pw_uid;
-	return IWCTL_OK;
-}
-
 static void show(const json_t *s, const char *arg)
 {
 	char idle[32];
@@ -99,7 +78,7 @@ int close_main(int argc, char **argv)
 		if (c == 'i')
 			code = parse_seconds(optarg, &idle_ms);
 		else if (c == 'u')
-			code = parse_user(optarg, &uid);
+			code = iwctl_user("--user", optarg, &uid);
 		else if (c == 'j')
 			iwctl.json = true;
 		else

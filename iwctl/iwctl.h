@@ -20,6 +20,12 @@ struct iwctl {
 };
 extern struct iwctl iwctl;
 
+/* Those, behind the name of a sub-command that has options of its own, too: getopt's letters and rows. */
+#define IWCTL_LETTERS "jr:s"
+#define IWCTL_OPTIONS { "json", no_argument, NULL, 'j' }, { "run-dir", required_argument, NULL, 'r' }, { "system", no_argument, NULL, 's' }
+bool iwctl_option(int letter);		/* false: it is not one of them */
+int iwctl_options_fit(void);		/* when all are read: IWCTL_OK, or IWCTL_USAGE when they exclude each other */
+
 /* A sub-command, in the file of its name; argv[0] is its name. Returns an exit code. */
 int status_main(int argc, char **argv);
 int lists_main(int argc, char **argv);		/* streams, peers, stags, reasons */

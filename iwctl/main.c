@@ -19,12 +19,12 @@ static const struct command {
 	bool own;	/* has options of its own: everything behind its name is its */
 } commands[] = {
 	{ "status", "", "the daemon, its settings and totals", status_main, false },
-	{ "streams", "", "every connection: transport, state, octets, messages by RDMAP operation", lists_main, false },
+	{ "streams", "[OPTION...]", "every connection: transport, octets, messages by RDMAP operation; see iwctl streams --help", lists_main, true },
 	{ "why", "PID|PID/FD|HOST:PORT", "why a connection is accelerated or plain TCP, in sentences", why_main, false },
 	{ "check", "HOST:PORT", "probe the way to a server end to end", check_main, false },
-	{ "peers", "", "other hosts: who has an iwarpd, who not and until when", lists_main, false },
-	{ "stags", "", "registered memory (STags)", lists_main, false },
-	{ "reasons", "", "the table of reasons with counts", lists_main, false },
+	{ "peers", "", "other hosts: who has an iwarpd, who not and until when", lists_main, true },
+	{ "stags", "", "registered memory (STags)", lists_main, true },
+	{ "reasons", "", "the table of reasons with counts", lists_main, true },
 	{ "check-policy", "FILE", "check an iwsock.conf", check_policy_main, false },
 	{ "upgrade", "ID...", "have connections upgraded now; see iwctl upgrade --help", upgrade_main, true },
 	{ "downgrade", "ID...", "have connections plain TCP; see iwctl downgrade --help", upgrade_main, true },
@@ -62,6 +62,24 @@ static bool own_options(int argc, char **argv, const struct option *options)
 	return own;
 }
 
+bool iwctl_option(int c)
+{
+	switch (c) {
+	case 'j': iwctl.json = true; return true;
+	case 'r': iwctl.run_dir = optarg; return true;
+	case 's': iwctl.system = true; return true;
+	default: return false;
+	}
+}
+
+int iwctl_options_fit(void)
+{
+	if (!iwctl.system || !iwctl.run_dir)
+		return IWCTL_OK;
+	iwctl_error("--system and --run-dir exclude each other");
+	return IWCTL_USAGE;
+}
+
 /* IWCTL_OK: go on. -1: nothing else was asked for. */
 static int options_read(int argc, char **argv, const char *letters, const struct option *options)
 {
@@ -69,19 +87,15 @@ static int options_read(int argc, char **argv, const char *letters, const struct
 
 	optind = 0;
 	while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+		if (iwctl_option(c))
+			continue;
 		switch (c) {
-		case 'j': iwctl.json = true; break;
-		case 'r': iwctl.run_dir = optarg; break;
-		case 's': iwctl.system = true; break;
 		case 'V': puts("iwctl " IWSOCK_VERSION); return -1;
 		case 'h': help(stdout); return -1;
 		default: help(stderr); return IWCTL_USAGE;
 		}
 	}
-	if (!iwctl.system || !iwctl.run_dir)
-		return IWCTL_OK;
-	iwctl_error("--system and --run-dir exclude each other");
-	return IWCTL_USAGE;
+	return iwctl_options_fit();
 }
 
 static int command_run(int argc, char **argv)

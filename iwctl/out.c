@@ -156,6 +156,8 @@ struct table {
 	const char *const *head;
 	size_t ncol, n, cap;
 	struct cell *cells;
+	int fit, rows;
+	const unsigned char *fade;
 };
 
 static void *must(void *p)
@@ -210,29 +212,79 @@ static void print_cell(const char *text, enum colour c, int width, bool right, b
 		printf("%*s", right ? 2 : pad + 2, "");
 }
 
+void table_fit(struct table *t, int width, int rows, const unsigned char *fade)
+{
+	t->fit = width;
+	t->rows = rows;
+	t->fade = fade;
+}
+
+/* Of the columns that are shown. */
+static size_t line_width(const struct table *t, const size_t *width)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < t->ncol; i++)
+		sum += width[i] ? width[i] + 2 : 0;
+	return sum - 2;
+}
+
+/* Width 0: not shown. */
+static void fall_away(const struct table *t, size_t *width)
+{
+	while (line_width(t, width) > (size_t)t->fit) {
+		size_t worst = t->ncol;
+
+		for (size_t i = 0; i < t->ncol; i++)
+			if (width[i] && t->fade[i] && (worst == t->ncol || t->fade[i] > t->fade[worst]))
+				worst = i;
+		if (worst == t->ncol)
+			return;
+		width[worst] = 0;
+	}
+}
+
+static void print_head(const struct table *t, const size_t *width, size_t last)
+{
+	for (size_t i = 0; i <= last; i++) {
+		bool right = t->head[i][0] == '>';
+
+		if (width[i])
+			print_cell(t->head[i] + right, BOLD, (int)width[i], right, i == last);
+	}
+	putchar('\n');
+}
+
+static void print_row(const struct table *t, const struct cell *cells, const size_t *width, size_t last)
+{
+	for (size_t i = 0; i <= last; i++)
+		if (width[i])
+			print_cell(cells[i].text, cells[i].colour, (int)width[i], t->head[i][0] == '>', i == last);
+	putchar('\n');
+}
+
 void table_print(struct table *t)
 {
-	size_t *width = must(calloc(t->ncol, sizeof(*width)));
+	size_t *width = must(calloc(t->ncol, sizeof(*width))), last = t->ncol - 1, rows = t->n / t->ncol, shown = rows;
 
 	for (size_t i = 0; i < t->ncol; i++)
 		width[i] = strlen(t->head[i] + (t->head[i][0] == '>'));
 	for (size_t i = 0; i < t->n; i++)
 		if (strlen(t->cells[i].text) > width[i % t->ncol])
 			width[i % t->ncol] = strlen(t->cells[i].text);
-	for (size_t i = 0; i < t->ncol; i++) {
-		bool right = t->head[i][0] == '>';
-
-		print_cell(t->head[i] + right, BOLD, (int)width[i], right, i + 1 == t->ncol);
-	}
-	putchar('\n');
-	for (size_t i = 0; i < t->n; i++) {
-		size_t col = i % t->ncol;
-
-		print_cell(t->cells[i].text, t->cells[i].colour, (int)width[col], t->head[col][0] == '>', col + 1 == t->ncol);
-		if (col + 1 == t->ncol)
-			putchar('\n');
+	if (t->fit)
+		fall_away(t, width);
+	while (last && !width[last])
+		last--;
+	if (t->rows > 0 && rows > (size_t)t->rows)
+		shown = (size_t)t->rows - 1;
+	print_head(t, width, last);
+	for (size_t r = 0; r < shown; r++)
+		print_row(t, t->cells + r * t->ncol, width, last);
+	if (shown < rows)
+		printf("%zu more\n", rows - shown);
+	for (size_t i = 0; i < t->n; i++)
 		free(t->cells[i].text);
-	}
 	free(t->cells);
 	free(width);
 	free(t);

@@ -31,6 +31,10 @@ struct table;
 /* Column names; one that starts with '>' is aligned to the right. Ends with NULL. */
 struct table *table_new(const char *const *head);
 void table_cell(struct table *t, enum colour c, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/*
+ * Columns with the highest fade fall away until a line fits into width; 0 never falls. After so many rows the others are only counted. 0: no limit.
+ */
+void table_fit(struct table *t, int width, int rows, const unsigned char *fade);
 void table_print(struct table *t);	/* and free it */
 
 char *iwctl_bytes(uint64_t n, char buf[16]);	/* 987, 12.3K, 4.5M, ... powers of 1024 */

@@ -2,12 +2,9 @@
 /* iwctl why: explains each connection of a process, a descriptor or an address in sentences. */
 #include "iwctl.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "addr.h"
 #include "bus.h"
@@ -19,9 +16,7 @@ struct wanted {
 	bool process;
 	unsigned int pid;
 	int fd;			/* -1: any */
-	uint16_t port;		/* 0: any */
-	struct in6_addr ips[16];
-	size_t nips;
+	struct iwctl_place place;
 };
 
 static bool parse_process(const char *s, struct wanted *w)
@@ -46,53 +41,11 @@ static bool parse_process(const char *s, struct wanted *w)
 	return !*end && v <= 1 << 30;
 }
 
-static void to_v6(const struct sockaddr *sa, struct in6_addr *ip)
-{
-	if (sa->sa_family == AF_INET6) {
-		*ip = ((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
-		return;
-	}
-	memset(ip, 0, sizeof(*ip));
-	ip->s6_addr[10] = ip->s6_addr[11] = 0xff;
-	memcpy(ip->s6_addr + 12, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, 4);
-}
-
-static size_t resolve(const char *host, int flags, struct in6_addr *ips, size_t max, int *error)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags }, *list;
-	size_t n = 0;
-
-	*error = getaddrinfo(host, NULL, &hints, &list);
-	if (*error)
-		return 0;
-	for (struct addrinfo *ai = list; ai && n < max; ai = ai->ai_next)
-		to_v6(ai->ai_addr, &ips[n++]);
-	freeaddrinfo(list);
-	return n;
-}
-
-static bool addr_matches(const struct wanted *w, const char *text)
-{
-	char host[IWCTL_HOST_MAX];
-	struct in6_addr ip;
-	uint16_t port;
-	int error;
-
-	if (!text || !iwctl_split_addr(text, host, &port) || (w->port && port != w->port))
-		return false;
-	if (!resolve(host, AI_NUMERICHOST, &ip, 1, &error))
-		return false;
-	for (size_t i = 0; i < w->nips; i++)
-		if (!memcmp(&w->ips[i], &ip, sizeof(ip)))
-			return true;
-	return false;
-}
-
 static bool matches(const struct wanted *w, const json_t *s)
 {
 	if (w->process)
 		return iwctl_num(s, "pid") == w->pid && (w->fd < 0 || json_integer_value(json_object_get(s, "fd")) == w->fd);
-	return addr_matches(w, iwctl_str(s, "peer", NULL)) || addr_matches(w, iwctl_str(s, "local", NULL));
+	return iwctl_place_matches(&w->place, iwctl_str(s, "peer", NULL)) || iwctl_place_matches(&w->place, iwctl_str(s, "local", NULL));
 }
 
 /* The text of a reason stands with the daemon, whose table may be newer than ours; of what is not in it, ours. */
@@ -195,20 +148,9 @@ static void explain(const json_t *s)
 
 static int parse(const char *arg, struct wanted *w)
 {
-	char host[IWCTL_HOST_MAX];
-	int error;
-
 	if (parse_process(arg, w))
 		return IWCTL_OK;
-	if (!iwctl_split_addr(arg, host, &w->port)) {
-		iwctl_error("\"%s\" is neither PID, PID/FD, HOST nor HOST:PORT", arg);
-		return IWCTL_USAGE;
-	}
-	w->nips = resolve(host, 0, w->ips, sizeof(w->ips) / sizeof(*w->ips), &error);
-	if (w->nips)
-		return IWCTL_OK;
-	iwctl_error("%s: %s", host, gai_strerror(error));
-	return IWCTL_NO;
+	return iwctl_place_parse(arg, "PID, PID/FD, HOST nor HOST:PORT", &w->place);
 }
 
 static json_t *nothing(const struct wanted *w, const char *arg, uint64_t uptime_ms)
