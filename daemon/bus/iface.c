@@ -73,8 +73,8 @@ static void put_status(struct bus_out *o)
 		snprintf(key, sizeof(key), "refused_%s", prm_name(k));
 		put(o, key, "t", prm_refused(k));
 	}
-	put(o, "tx_bytes", "t", streams.tx_bytes);
-	put(o, "rx_bytes", "t", streams.rx_bytes);
+	put(o, "tx_bytes", "t", streams.counts.tx_bytes);
+	put(o, "rx_bytes", "t", streams.counts.rx_bytes);
 	put(o, "require_ipsec", "s", ipsec_names[ipsec_state()]);
 	put(o, "ipsec_policies", "u", ipsec_policies());
 	put(o, "crc", "b", (int)conf.crc);

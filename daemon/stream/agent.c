@@ -10,9 +10,9 @@
 #include "daemon/base/conf.h"
 #include "daemon/base/log.h"
 #include "daemon/rnic/rnic.h"
-#include "daemon/rnic/soft.h"
 #include "carrier.h"
 #include "carrier_pump.h"
+#include "count.h"
 #include "life.h"
 #include "map_priv.h"
 #include "remote.h"
@@ -22,16 +22,14 @@
 #define LEAN_MS		1000u	/* then the memory that it needs no more is given back */
 
 /* What the library did and the page and the carrier do not show yet. */
-static void catch_up(struct stream *st, uint64_t tx, uint64_t rx)
+static void catch_up(struct stream *st, bool moved)
 {
 	struct iw_remote *f = st->remote->f;
 	int lost = f->reset_err;
 	bool aborted = f->aborted;
 
 	f->reset_err = f->aborted = 0;
-	st->tx_bytes += tx;
-	st->rx_bytes += rx;
-	if (tx || rx)
+	if (moved)
 		st->active_ms = engine_now_ms();
 	atomic_store_explicit(&stream_page_end(st)->tx_taken, st->tx_bytes, memory_order_relaxed);
 	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
@@ -75,11 +73,13 @@ void agent_take(struct stream *st, bool dead, unsigned int *pause, unsigned int 
 			stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
 		else
 			stream_log(st, LOG_WARNING, "no memory to go on with it: reset");
+		count_settle(st, false);
 		remote_cut(st, ECONNRESET);
 		return;
 	}
 	tcp_push(st->end[0].tcp);
-	catch_up(st, rs->tx_pos - m->tx_pos, rs->rx_pos - m->rx_pos);
+	count_settle(st, true);
+	catch_up(st, rs->tx_pos != m->tx_pos || rs->rx_pos != m->rx_pos);
 	map_want_after(st, pause, min);
 	map_go_on(st);
 }
@@ -223,6 +223,7 @@ int agent_revive(struct stream *st, int fd, uint64_t len, int owner)
 	m->stage = MAP_TAKEN;
 	m->since = engine_now_ms();
 	st->map = m;
+	count_revived(st);
 	return 0;
 }
 
@@ -247,19 +248,14 @@ void agent_revived(struct stream *st)
 void agent_info(const struct stream *st, struct stream_info *i)
 {
 	struct stream_map *m = st->map;
-	struct iw_map_priv at;
 
 	if (!map_taken(st))
 		return;
-	iw_map_at((struct iw_map *)m->area->mem, &st->remote->f->p, &at);
 	i->path = "mapped";
-	i->tx_bytes += at.f->rs.tx_pos - m->tx_pos;
-	i->rx_bytes += at.f->rs.rx_pos - m->rx_pos;
 	if (i->tx_bytes + i->rx_bytes != m->seen)
 		m->seen_ms = engine_now_ms();
 	m->seen = i->tx_bytes + i->rx_bytes;
 	i->active_ms = m->seen_ms;
-	soft_stat_of(&at.s->qp.stat, &i->stat);
 }
 
 void agent_opened(struct stream *st)

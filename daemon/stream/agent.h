@@ -15,6 +15,6 @@ void agent_opened(struct stream *st);	/* somebody has the carrier who was not gi
 /* Of one that a daemon before us had mapped, RUNNING; takes over fd: 0 or -errno; and then what the page says of it. */
 int agent_revive(struct stream *st, int fd, uint64_t len, int owner);
 void agent_revived(struct stream *st);
-void agent_info(const struct stream *st, struct stream_info *i);	/* taken: what the library has noted, which nothing may depend on */
+void agent_info(const struct stream *st, struct stream_info *i);	/* taken: that it is, and when it last carried something */
 
 #endif

@@ -220,8 +220,8 @@ static int again(struct found *x)
 	st->client = k.client;
 	st->since_ms = k.since_ms;
 	st->active_ms = k.active_ms;
-	st->tx_bytes = k.tx_bytes;
-	st->rx_bytes = k.rx_bytes;
+	st->tx_bytes = st->before.tx_bytes = k.tx_bytes;
+	st->rx_bytes = st->before.rx_bytes = k.rx_bytes;
 	st->kept = k.tcp;
 	st->end[0].cookie = k.cookie;
 	st->end[0].tcp = x->tcp;

@@ -16,6 +16,7 @@
 #include "daemon/rnic/provider.h"
 #include "daemon/rnic/rnic.h"
 #include "carrier_pump.h"
+#include "count.h"
 #include "keep.h"
 #include "map_priv.h"
 #include "remote.h"
@@ -139,6 +140,8 @@ static void forget(struct stream *st)
 {
 	struct stream_map *m = st->map;
 
+	if (map_taken(st))
+		count_settle(st, false);
 	timer_stop(&m->tick);
 	timer_stop(&m->lean);
 	engine_cancel(&st->owner_op);
@@ -273,6 +276,7 @@ static void offer(struct stream *st)
 	map->tcp_read = c.received - c.unread - iw_map_read(&priv);
 	m->tx_pos = r->f->rs.tx_pos;
 	m->rx_pos = r->f->rs.rx_pos;
+	count_offered(st);
 	m->stage = MAP_OFFERED;
 	st->on_hup = NULL;
 	atomic_store(&map->owner, IW_MAP_LIBRARY);	/* it means something while hand is TAKEN only */

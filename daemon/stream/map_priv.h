@@ -32,6 +32,9 @@ struct stream_map {
 	int owner;			/* pidfd of who asked for it, from OFFERED on the owner; -1: none */
 	uint64_t since;			/* ms, when it was taken */
 	uint64_t tx_pos, rx_pos;	/* of the ring stream then */
+	struct stream_counts from, told;	/* of the application: where its counts began, and what was counted since (count.c) */
+	uint64_t wire_from, wire;	/* octets on T by then; the most that can have been carried since */
+	bool counts;			/* from and told hold */
 	uint64_t word;			/* of the map, as the last look at a burst found it */
 	unsigned int same;		/* looks that found the same */
 	bool halted;			/* LEAVES: nothing is under way at the endpoint */

@@ -219,9 +219,13 @@ void streams_revive(void);
 bool stream_look(uint64_t id, struct stream_info *info);
 void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg);
 unsigned int stream_count(void);
+struct stream_counts {		/* of application octets, and of what an endpoint counts */
+	uint64_t tx_bytes, rx_bytes;
+	struct endpoint_stat stat;
+};
 struct stream_tally {		/* as stream_foreach() tells them */
 	unsigned int pending, iwarp, local, relay, closing;	/* pending: GRANTED */
-	uint64_t tx_bytes, rx_bytes;	/* since the daemon started, of streams that have ended, too */
+	struct stream_counts counts;	/* since the daemon started, of streams that have ended, too: they never go back */
 };
 void stream_tally(struct stream_tally *t);
 

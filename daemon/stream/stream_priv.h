@@ -86,6 +86,8 @@ struct stream {
 	struct stream_back *back;
 	struct stream_map *map;
 	struct endpoint_stat stat_last;
+	struct stream_counts off;	/* what is told, less what the endpoint counts: its counts are as an application left them */
+	struct stream_counts before;	/* of the time of a daemon before us */
 };
 
 /* What the library of that end was offered is ours again. False: it has taken it. */

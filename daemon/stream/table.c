@@ -6,8 +6,8 @@
 #include <sys/random.h>
 
 #include "agent.h"
+#include "count.h"
 #include "local.h"
-#include "remote.h"
 #include "stream_priv.h"
 #include "upgrade.h"
 
@@ -16,7 +16,7 @@
 static struct {
 	struct stream *all, *by_id[BUCKETS], *by_cookie[2][BUCKETS];
 	unsigned int count;
-	uint64_t tx_bytes, rx_bytes;	/* of those that are gone */
+	struct stream_counts gone;	/* of those that are */
 } tab;
 
 struct stream *table_find(uint64_t id)
@@ -66,6 +66,7 @@ void table_del_end(struct stream *st, unsigned int end)
 
 void table_del(struct stream *st)
 {
+	struct stream_counts c;
 	struct stream **p;
 
 	for (p = &tab.by_id[st->id % BUCKETS]; *p; p = &(*p)->hnext) {
@@ -81,8 +82,8 @@ void table_del(struct stream *st)
 		if (st->next)
 			st->next->pprev = st->pprev;
 		tab.count--;
-		tab.tx_bytes += st->tx_bytes;
-		tab.rx_bytes += st->rx_bytes;
+		count_ours(st, &c);
+		count_add(&tab.gone, &c);
 	}
 }
 
@@ -145,14 +146,15 @@ void stream_set_cm_data(struct stream *st, void *p)
 static void fill_info(const struct stream *st, unsigned int e, struct stream_info *i)
 {
 	const struct stream_end *end = &st->end[e];
+	struct stream_counts c;
 
+	count_of(st, &c);
 	*i = (struct stream_info){
 		.id = st->id, .state = st->state, .tuple = end->tuple, .client = st->client != e, .pid = end->pid,
-		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = st->tx_bytes, .rx_bytes = st->rx_bytes,
+		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = c.tx_bytes, .rx_bytes = c.rx_bytes, .stat = c.stat,
 		.since_ms = st->since_ms, .active_ms = st->active_ms, .path = st->state == STREAM_LOCAL ? local_path(st, e) : "carrier",
 	};
 	memcpy(i->program, end->program, sizeof(i->program));
-	remote_stat(st, &i->stat);
 	upgrade_info(st, i);
 	agent_info(st, i);
 	if (st->state == STREAM_RUNNING && end->tcp >= 0)
@@ -185,10 +187,12 @@ void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void 
 
 void stream_tally(struct stream_tally *t)
 {
-	*t = (struct stream_tally){ .tx_bytes = tab.tx_bytes, .rx_bytes = tab.rx_bytes };
+	struct stream_counts c;
+
+	*t = (struct stream_tally){ .counts = tab.gone };
 	for (const struct stream *st = tab.all; st; st = st->next) {
-		t->tx_bytes += st->tx_bytes;
-		t->rx_bytes += st->rx_bytes;
+		count_ours(st, &c);
+		count_add(&t->counts, &c);
 		switch (st->state) {
 		case STREAM_GRANTED: t->pending++; break;
 		case STREAM_STARTING: case STREAM_RUNNING: t->iwarp++; break;

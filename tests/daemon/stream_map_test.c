@@ -277,6 +277,116 @@ static void shown(void **state)
 	assert_int_equal(atomic_load(&app[0].page->end[0].rx_given), 8);
 }
 
+/* ---- what is told of all streams ---- */
+
+static struct stream_counts totals(void)
+{
+	struct stream_tally t;
+
+	stream_tally(&t);
+	return t.counts;
+}
+
+/* Nothing has gone back, nor on by more than TCP can have carried. */
+static void on_from(struct stream_counts *was)
+{
+	struct stream_counts now = totals();
+
+	for (size_t i = 0; i < sizeof(now) / sizeof(uint64_t); i++) {
+		uint64_t a = ((uint64_t *)was)[i], b = ((uint64_t *)&now)[i];
+
+		assert_true(b >= a && b - a <= 128 << 20);
+	}
+	*was = now;
+}
+
+static void counted(void **state)
+{
+	struct stream_counts was = totals(), now;
+
+	remote_pair();
+	map(0);
+	both_ways();
+	now = totals();
+	assert_int_equal(now.tx_bytes - was.tx_bytes, 14);
+	assert_int_equal(now.rx_bytes - was.rx_bytes, 14);
+	on_from(&was);
+	unmap(0);
+	on_from(&was);
+	both_ways();
+	map(0);
+	both_ways();
+	on_from(&was);
+	assert_int_equal(was.tx_bytes - now.tx_bytes, 26);
+	assert_int_equal(was.rx_bytes - now.rx_bytes, 26);
+	stream_close(app[0].g.stream_id);
+	mapped_drop(&lib[0]);
+	close_app(0);
+	eventfd_write(life[0], 1);
+	close_app(1);
+	all_gone();
+	now = totals();
+	assert_int_equal(was.tx_bytes, now.tx_bytes);
+	on_from(&was);
+}
+
+/* Its application writes there what it likes. */
+static void lie(int i, unsigned int how)
+{
+	struct iw_map_priv at;
+
+	iw_map_at(lib[i].map, &app[i].st->remote->f->p, &at);
+	at.s->qp.stat.tx_send = how & 1 ? 0 : UINT64_MAX >> (how & 7);
+	at.s->qp.stat.rx_fpdu = how & 2 ? 0 : (uint64_t)INT64_MAX << (how & 1);
+	at.s->qp.stat.tx_octets += how & 4 ? 1ull << 62 : 1ull << 20;
+}
+
+static void a_map_that_counts_wrong(void **state)
+{
+	struct stream_counts was = totals();
+
+	remote_pair();
+	for (unsigned int n = 0; n < 16; n++) {
+		map(0);
+		both_ways();
+		on_from(&was);
+		lie(0, n);
+		on_from(&was);
+		lie(0, n + 5);
+		on_from(&was);
+		unmap(0);
+		on_from(&was);
+		both_ways();
+		on_from(&was);
+	}
+	assert_true(info_of(0).stat.tx_send >= 64 && info_of(0).stat.tx_send < 1ull << 40);
+}
+
+static void a_map_that_carried_wrong(void **state)
+{
+	struct stream_counts was = totals();
+	struct iw_map_priv at;
+
+	remote_pair();
+	map(0);
+	both_ways();
+	on_from(&was);
+	iw_map_at(lib[0].map, &app[0].st->remote->f->p, &at);
+	at.f->rs.tx_pos -= 3;
+	at.f->rs.rx_pos += 1ull << 60;
+	on_from(&was);
+	at.f->rs.tx_pos = 0;
+	at.f->rs.rx_pos = UINT64_MAX;
+	on_from(&was);
+	mapped_end(&lib[0]);
+	stream_unmap(app[0].st);
+	on_from(&was);
+	close_app(0);
+	close_app(1);
+	all_gone();
+	on_from(&was);
+}
+
 /* A connection that is used is mapped again, but not at once. */
 static bool wanted_back(void *arg)
 {
@@ -1543,7 +1653,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		M(killed_at_any_moment), M(a_live_map_scribbled_over),
-		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(wanted_again), M(restless), M(bulk_mapped), M(mapped_takes_no_more), M(bulk_both_mapped),
+		M(one_end), M(the_other_end), M(both_ends), M(again_and_again), M(shown), M(counted), M(a_map_that_counts_wrong), M(a_map_that_carried_wrong), M(wanted_again), M(restless), M(bulk_mapped), M(mapped_takes_no_more), M(bulk_both_mapped),
 		M(bulk_and_changes), M(bulk_and_changes_of_both), M(bulk_and_changes_in_a_small_ring), M(not_with_octets_unread),
 		M(octets_written_go_first), M(octets_under_way_go_first), M(not_what_is_half_closed), M(not_a_relay), M(not_where_forbidden), M(not_beyond_the_quota),
 		M(one_at_a_time), M(opened_by_another), M(abandoned), M(given_back_before_it_was_said), M(taken_though_it_was_not_said), M(closed_before_it_was_taken), M(taken_and_closed), M(read_and_idle), M(closed_while_mapped),
