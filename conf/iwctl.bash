@@ -3,7 +3,7 @@
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="status streams why check peers stags reasons check-policy upgrade downgrade close service doctor rping"
+	local commands="status top metrics streams why check peers stags reasons check-policy upgrade downgrade close service doctor rping"
 	local word found=
 
 	case $prev in
@@ -59,7 +59,12 @@ _iwctl() {
 			sed -n 's/^columns: //p' | tr -d ,)" -- "$cur") ;;
 		-f | --filter) mapfile -t COMPREPLY < <(compgen -W "program= peer= port= user= transport= reason=" -- "$cur") ;;
 		-w | --watch) ;;
-		*) mapfile -t COMPREPLY < <(compgen -W "--columns --sort --filter --watch --json --run-dir --system --help" -- "$cur") ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "--columns --sort --filter --watch --ended --json --run-dir --system --help" -- "$cur") ;;
+		esac
+	elif [[ $found == top ]]; then
+		case $prev in
+		-d | --delay | -n | --count) ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "--delay --count --json --run-dir --system --help" -- "$cur") ;;
 		esac
 	elif [[ $found == upgrade || $found == downgrade ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")

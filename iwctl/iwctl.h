@@ -29,6 +29,8 @@ int iwctl_options_fit(void);		/* when all are read: IWCTL_OK, or IWCTL_USAGE whe
 /* A sub-command, in the file of its name; argv[0] is its name. Returns an exit code. */
 int status_main(int argc, char **argv);
 int lists_main(int argc, char **argv);		/* streams, peers, stags, reasons */
+int metrics_main(int argc, char **argv);
+int top_main(int argc, char **argv);
 int why_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int check_policy_main(int argc, char **argv);

@@ -139,6 +139,11 @@ static void reason(struct table *t, enum colour c, const json_t *row, const char
 	table_cell(t, c, "%s", strcmp(s, "accelerated") ? s : "");
 }
 
+static void error(struct table *t, enum colour c, const json_t *row, const char *key)
+{
+	table_cell(t, c, "%s", iwctl_str(row, key, ""));
+}
+
 static void sessions(struct table *t, enum colour c, const json_t *row, const char *key)
 {
 	bool in = iwctl_true(row, "session_in"), out = iwctl_true(row, "session_out");
@@ -164,6 +169,14 @@ static enum colour by_count(const json_t *row)
 
 static const struct column more[] = {
 	{ ">USER", number, "uid", 0 }, { ">AGE", duration, "age_ms", 0 }, { NULL, NULL, NULL, 0 },
+};
+
+static const struct listing ended = {
+	"streams --ended", NULL, "Ended", NULL, {
+		{ ">AGO", duration, "since_end_ms", 4 }, { ">PID", number, "pid", 5 }, { "PROGRAM", text, "program", 1 }, { "LOCAL", text, "local", 9 },
+		{ "SIDE", text, "side", 12 }, { "PEER", text, "peer", 0 }, { "TRANSPORT", verdict, "transport", 7 }, { ">LASTED", duration, "duration_ms", 6 },
+		{ ">BYTES", octets, "bytes", 3 }, { ">SENDS", count, "sends", 13 }, { ">WRITES", count, "writes", 14 }, { ">FPDUS", count, "fpdus", 15 },
+		{ "ID", id, "id", 10 }, { "HOW", text, "how", 2 }, { "ERROR", error, "error", 8 } }, more
 };
 
 static const struct listing lists[] = {
@@ -264,7 +277,7 @@ static int choose_order(struct view *v, const char *s)
 
 static int choose_filter(struct view *v, char *s)
 {
-	if (!strcmp(v->list->name, "streams"))
+	if (!strncmp(v->list->name, "streams", 7))
 		return filter_add(&v->filter, s);
 	iwctl_error("--filter is for streams; %s has none", v->list->name);
 	return IWCTL_USAGE;
@@ -281,14 +294,15 @@ static int choose_watch(struct view *v, const char *s)
 static int help(const struct listing *l, bool asked)
 {
 	FILE *f = asked ? stdout : stderr;
-	bool streams = !strcmp(l->name, "streams");
+	bool streams = !strncmp(l->name, "streams", 7);
 
 	fprintf(f, "usage: iwctl %s [OPTION...]\n\n"
 		"  -c, --columns A,B,...   these columns, by their heads; otherwise those for which the terminal is wide enough, and all where there is none\n"
 		"  -o, --sort COLUMN       in order of it; -COLUMN: the highest first\n", l->name);
 	if (streams)
 		fputs("  -f, --filter TERM,...   those that fit every TERM of " FILTER_KEYS ";\n"
-		      "                          program is a pattern of the shell's, port one of either end\n", f);
+		      "                          program is a pattern of the shell's, port one of either end\n"
+		      "  -e, --ended             the last 256 that have ended, and how\n", f);
 	fputs("  -w, --watch [SECONDS]   again and again, until it is interrupted; 2\n"
 	      "  -j, --json; -r, --run-dir DIR; -s, --system; -h, --help\n\ncolumns: ", f);
 	for (const struct column *c = column_next(l, NULL), *next; c; c = next) {
@@ -300,17 +314,19 @@ static int help(const struct listing *l, bool asked)
 	return asked ? -1 : IWCTL_USAGE;
 }
 
+#define LETTERS "+c:o:f:w::eh" IWCTL_LETTERS
+static const struct option options[] = {
+	{ "columns", required_argument, NULL, 'c' }, { "sort", required_argument, NULL, 'o' }, { "filter", required_argument, NULL, 'f' },
+	{ "watch", optional_argument, NULL, 'w' }, { "ended", no_argument, NULL, 'e' }, { "help", no_argument, NULL, 'h' }, IWCTL_OPTIONS, { NULL, 0, NULL, 0 },
+};
+
 /* IWCTL_OK: go on. -1: nothing else was asked for. */
 static int view_read(struct view *v, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "columns", required_argument, NULL, 'c' }, { "sort", required_argument, NULL, 'o' }, { "filter", required_argument, NULL, 'f' },
-		{ "watch", optional_argument, NULL, 'w' }, { "help", no_argument, NULL, 'h' }, IWCTL_OPTIONS, { NULL, 0, NULL, 0 },
-	};
 	int c, code = IWCTL_OK;
 
 	optind = 0;
-	while (code == IWCTL_OK && (c = getopt_long(argc, argv, "+c:o:f:w::h" IWCTL_LETTERS, options, NULL)) != -1) {
+	while (code == IWCTL_OK && (c = getopt_long(argc, argv, LETTERS, options, NULL)) != -1) {
 		if (c == 'c')
 			code = choose(v, optarg);
 		else if (c == 'o')
@@ -319,7 +335,7 @@ static int view_read(struct view *v, int argc, char **argv)
 			code = choose_filter(v, optarg);
 		else if (c == 'w')
 			code = choose_watch(v, optarg ? optarg : optind < argc && argv[optind][0] != '-' ? argv[optind++] : "2");
-		else if (!iwctl_option(c))
+		else if (c != 'e' && !iwctl_option(c))
 			code = help(v->list, c == 'h');
 	}
 	if (code != IWCTL_OK)
@@ -436,6 +452,21 @@ static int once(void *arg)
 	return IWCTL_OK;
 }
 
+/* Which columns there are depends on it. */
+static bool asks_for_ended(int argc, char **argv)
+{
+	bool is = false;
+	int c;
+
+	optind = opterr = 0;
+	while ((c = getopt_long(argc, argv, LETTERS, options, NULL)) != -1) {
+		is |= c == 'e';
+		optind += c == 'w' && !optarg && optind < argc && argv[optind][0] != '-';
+	}
+	opterr = 1;
+	return is;
+}
+
 int lists_main(int argc, char **argv)
 {
 	struct view v = { .list = lists };
@@ -443,6 +474,13 @@ int lists_main(int argc, char **argv)
 
 	while (strcmp(v.list->name, argv[0]))
 		v.list++;
+	if (asks_for_ended(argc, argv)) {
+		if (v.list != lists) {
+			iwctl_error("--ended is for streams; %s has none", v.list->name);
+			return IWCTL_USAGE;
+		}
+		v.list = &ended;
+	}
 	for (size_t i = 0; v.list->columns[i].head; i++)
 		v.columns[i] = &v.list->columns[i];
 	code = view_read(&v, argc, argv);

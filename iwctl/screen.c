@@ -52,6 +52,14 @@ static void until(struct timespec *t, uint64_t ms)
 		;
 }
 
+void screen_wait(uint64_t ms)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	until(&t, ms);
+}
+
 int screen_loop(uint64_t every_ms, uint64_t count, int (*show)(void *arg), void *arg)
 {
 	bool terminal = isatty(STDOUT_FILENO);

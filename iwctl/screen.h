@@ -13,6 +13,7 @@ int screen_height(void);
 #define SCREEN_SECONDS	86400u
 /* "2", "0.5": 0.1 s to a day, as milliseconds. False: it is something else. */
 bool screen_seconds(const char *s, uint64_t *ms);
+void screen_wait(uint64_t ms);
 /*
  * Calls show() every so often, count times, or with 0 until somebody interrupts: on a terminal each takes the place of the one before, elsewhere an
  * empty line is between them. Ends with what show() returns when that is not IWCTL_OK, or when nothing can be written.

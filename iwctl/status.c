@@ -44,6 +44,19 @@ static void ipsec(const json_t *s)
 		       iwctl_colour(PLAIN));
 }
 
+static unsigned long long messages(const json_t *s, char direction)
+{
+	static const char *const kinds[] = { "sends", "writes", "immediates", "reads", "read_responses", "atomics" };
+	unsigned long long sum = 0;
+	char key[32];
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		snprintf(key, sizeof(key), "%cx_%s", direction, kinds[i]);
+		sum += num(s, key);
+	}
+	return sum;
+}
+
 int status_main(int argc, char **argv)
 {
 	char up[32], tx[16], rx[16], ring[16], threshold[16], mem[16];
@@ -69,6 +82,8 @@ int status_main(int argc, char **argv)
 	printf("plain TCP      %llu, %llu of them proposed; and %llu relayed\n", num(s, "plain"), num(s, "proposed"), num(s, "streams_relay"));
 	printf("octets         %s sent, %s received since it started; those within the host are not counted\n", iwctl_bytes(iwctl_num(s, "tx_bytes"), tx),
 	       iwctl_bytes(iwctl_num(s, "rx_bytes"), rx));
+	printf("messages       %llu sent, %llu received, in %llu and %llu FPDUs\n", messages(s, 't'), messages(s, 'r'), num(s, "tx_fpdus"), num(s, "rx_fpdus"));
+	printf("ended          %llu streams; see iwctl streams --ended\n", num(s, "ended"));
 	printf("STags          %llu\n", num(s, "stags"));
 	printf("set aside      %s memory, %llu STags, %llu Read slots, %llu CQ entries\n", iwctl_bytes(iwctl_num(s, "used_memory"), mem),
 	       num(s, "used_stags"), num(s, "used_reads"), num(s, "used_cq_entries"));

@@ -52,7 +52,7 @@ system() { "$IW_BUILD/iwctl" --system "$@"; }
 is "$(system -j status | json "d['pid']")" "$(host_ctl 1 -j status | json "d['pid']")" "iwctl --system asks the same daemon"
 is "$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" introspect org.iwsock.Daemon1 /org/iwsock/Daemon1 org.iwsock.Daemon1 |
 	awk '$2 == "method" { print $1 }' | sort | tr '\n' ' ')" \
-	".Check .Close .CloseIdle .Downgrade .Peers .Plain .Reasons .Stags .Status .Streams .Upgrade " "the interface introspects"
+	".Check .Close .CloseIdle .Downgrade .Ended .Peers .Plain .Reasons .Stags .Status .Streams .Upgrade " "the interface introspects"
 host_bg_iw 1 server.log socat TCP-LISTEN:7001,bind=127.0.0.1,reuseaddr,fork EXEC:cat,nofork
 host_port 1 7001
 is "$(system -j stags)" "[]" "root may ask for STags"

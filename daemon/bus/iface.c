@@ -36,6 +36,29 @@ static void tally_peer(void *arg, const struct peer_info *i)
 
 static const char *const ipsec_names[] = { [IPSEC_OFF] = "off", [IPSEC_ON] = "on", [IPSEC_UNREADABLE] = "unreadable" };
 
+/* Each bucket with those before it: up to 1 ms, 2, 4 ..., and the last without a bound. */
+static void put_times(struct bus_out *o)
+{
+	const struct upgrade_times *t = upgrade_times();
+	uint64_t upto[UPGRADE_TIMES], sum = 0;
+
+	for (unsigned int b = 0; b < UPGRADE_TIMES; b++)
+		upto[b] = sum += t->n[b];
+	put(o, "upgrade_sum_ms", "t", t->sum_ms);
+	if (o->r >= 0)
+		o->r = sd_bus_message_open_container(o->m, 'e', "sv");
+	if (o->r >= 0)
+		o->r = sd_bus_message_append_basic(o->m, 's', "upgrade_log2_ms");
+	if (o->r >= 0)
+		o->r = sd_bus_message_open_container(o->m, 'v', "at");
+	if (o->r >= 0)
+		o->r = sd_bus_message_append_array(o->m, 't', upto, sizeof(upto));
+	if (o->r >= 0)
+		o->r = sd_bus_message_close_container(o->m);
+	if (o->r >= 0)
+		o->r = sd_bus_message_close_container(o->m);
+}
+
 static void put_status(struct bus_out *o)
 {
 	struct stream_tally streams;
@@ -75,6 +98,9 @@ static void put_status(struct bus_out *o)
 	}
 	put(o, "tx_bytes", "t", streams.counts.tx_bytes);
 	put(o, "rx_bytes", "t", streams.counts.rx_bytes);
+	bus_put_counts(o, &streams.counts.stat);
+	put(o, "ended", "t", stream_ended_count());
+	put_times(o);
 	put(o, "require_ipsec", "s", ipsec_names[ipsec_state()]);
 	put(o, "ipsec_policies", "u", ipsec_policies());
 	put(o, "crc", "b", (int)conf.crc);
@@ -189,6 +215,7 @@ const sd_bus_vtable bus_vtable[] = {
 	SD_BUS_METHOD_WITH_ARGS("Status", SD_BUS_NO_ARGS, SD_BUS_RESULT("a{sv}", status), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Streams", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Plain", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", connections), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Ended", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Peers", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", peers), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Stags", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", stags), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Reasons", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", reasons), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),

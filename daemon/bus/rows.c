@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Lists of org.iwsock.Daemon1: streams, plain connections, peers, STags. What is to be told is copied in one go and
+ * Lists of org.iwsock.Daemon1: streams, those that have ended, plain connections, peers, STags. What is to be told is copied in one go and
  * then turned into a message in batches, so that 10,000 streams do not hold up the data path. Keys are an interface: iwctl
  * --json hands them on as they are, so they are only ever added to.
  */
@@ -131,7 +131,7 @@ static const char *transport_name(const struct stream_info *i)
 	return i->state == STREAM_LOCAL ? "local" : "iwarp";
 }
 
-static void put_counts(struct bus_out *o, const struct endpoint_stat *s)
+void bus_put_counts(struct bus_out *o, const struct endpoint_stat *s)
 {
 	put(o, "tx_sends", "t", s->tx_send);
 	put(o, "rx_sends", "t", s->rx_send);
@@ -228,7 +228,7 @@ static void put_stream(struct bus_out *o, const struct stream_info *i, const str
 	put(o, "idle_ms", "t", since(i->active_ms));
 	put(o, "tx_bytes", "t", i->tx_bytes);
 	put(o, "rx_bytes", "t", i->rx_bytes);
-	put_counts(o, &i->stat);
+	bus_put_counts(o, &i->stat);
 }
 
 /* A copy of what may be gone when the batch comes: before.client is. */
@@ -257,6 +257,36 @@ static void put_stream_row(struct bus_out *o, const void *row)
 	const struct stream_row *r = row;
 
 	put_stream(o, &r->stream, &r->before);
+}
+
+/* What is told of one that has ended is what it was by then. */
+static void put_ended(struct bus_out *o, const void *row)
+{
+	const struct stream_ended *e = row;
+	const struct stream_info *i = &e->info;
+
+	put_id(o, i->id);
+	put(o, "how", "s", e->how);
+	if (e->error) {
+		put(o, "error", "s", strerror(e->error));
+		put(o, "error_number", "u", (uint32_t)e->error);
+	}
+	put(o, "since_end_ms", "t", since(e->ended_ms));
+	put(o, "duration_ms", "t", e->ended_ms - i->since_ms);
+	put(o, "transport", "s", e->local ? "local" : e->remote ? "iwarp" : "tcp");
+	put(o, "side", "s", i->client ? "client" : "server");
+	put(o, "pid", "u", (uint32_t)i->pid);
+	put(o, "uid", "u", i->uid);
+	put(o, "fd", "i", i->fd);
+	put_program(o, "program", i->program);
+	put_addr(o, "local", &i->tuple.local);
+	put_addr(o, "peer", &i->tuple.peer);
+	put_reason(o, i->reason);
+	if (e->local)
+		return;
+	put(o, "tx_bytes", "t", i->tx_bytes);
+	put(o, "rx_bytes", "t", i->rx_bytes);
+	bus_put_counts(o, &i->stat);
 }
 
 /* The same. */
@@ -400,7 +430,19 @@ static void stags(struct listing *l)
 	rnic_mr_foreach(add_stag, l);
 }
 
+static void add_ended(void *arg, const struct stream_ended *e)
+{
+	if (may_see(arg, e->info.uid))
+		add(arg, e);
+}
+
+static void ended(struct listing *l)
+{
+	stream_ended_foreach(add_ended, l);
+}
+
 static const struct listing_kind kinds[] = {
+	{ "Ended", sizeof(struct stream_ended), ended, put_ended },
 	{ "Streams", sizeof(struct stream_row), streams, put_stream_row },
 	{ "Plain", sizeof(struct plain_row), plain, put_plain_row },
 	{ "Peers", sizeof(struct peer_info), peers, put_peer },

@@ -6,6 +6,7 @@
 #include "conn.h"
 #include "out.h"
 
+struct endpoint_stat;
 struct plain_info;
 struct stream_info;
 
@@ -14,5 +15,7 @@ int bus_list(sd_bus_message *m, const struct bus_caller *who);
 /* One stream as Streams tells it, one plain connection as Plain does, into an open dictionary. */
 void bus_put_stream(struct bus_out *o, const struct stream_info *i);
 void bus_put_plain(struct bus_out *o, const struct plain_info *i);
+/* What an endpoint, or several, have counted. */
+void bus_put_counts(struct bus_out *o, const struct endpoint_stat *s);
 
 #endif

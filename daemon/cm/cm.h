@@ -59,6 +59,10 @@ unsigned int client_count(void);
 /* Ends of connections, since start: what became of them. One may go back and forth. */
 struct switch_totals { uint64_t switched, joined, upgraded, back; };
 extern struct switch_totals switch_totals;
+/* From the proposal until it was joined or upgraded: n[b] took up to 2^b ms and more than n[b - 1] did; the last: whatever is more. */
+#define UPGRADE_TIMES 22u
+struct upgrade_times { uint64_t n[UPGRADE_TIMES], sum_ms; };
+const struct upgrade_times *upgrade_times(void);
 
 /* End-to-end probe for `iwctl check` of a user: fills text with numbered steps in plain sentences; done(arg, ok, text). Asynchronous. */
 void cm_check(const struct iw_addr *dst, uint32_t uid, void (*done)(void *arg, bool ok, const char *text), void *arg);

@@ -13,6 +13,7 @@
 #include "book.h"
 #include "place.h"
 #include "switch.h"
+#include "times.h"
 
 /* An end that is relayed and alone goes back after so long in use, or so many octets; while nothing is sent it costs nothing. */
 #define ALONE_TICK_MS	25u
@@ -374,6 +375,7 @@ void match_done(struct proposal *p)
 		switch_totals.joined++;
 	else
 		switch_totals.upgraded++;
+	times_add(engine_now_ms() - p->proposed_ms);
 	if (p->local || conf.map == CONF_MAP_NO)
 		place_leave(p);		/* else when it is mapped, too */
 	p->state = PROPOSAL_DONE;

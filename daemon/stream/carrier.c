@@ -145,6 +145,8 @@ void carrier_record_reset(struct stream *st, int err)
 {
 	struct iw_page_end *e = stream_page_end(st);
 
+	if (!st->lost)
+		st->lost = err;
 	if (atomic_load(&e->close_state) == IW_CLOSE_FIN && err == ECONNRESET)
 		err = EPIPE;	/* a RST in CLOSE_WAIT; the reader's end of stream stays one */
 	if (atomic_load(&e->close_state) != IW_CLOSE_RESET) {

@@ -51,6 +51,7 @@ int stream_close(uint64_t id)
 		return -EBUSY;
 	if (st->state == STREAM_LOCAL)
 		return -EOPNOTSUPP;
+	st->administrator = true;
 	if (map_taken(st))
 		remote_cut(st, ECONNABORTED);
 	else if (st->remote && st->remote->on)

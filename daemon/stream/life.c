@@ -18,6 +18,7 @@
 #include "carrier.h"
 #include "carrier_pump.h"
 #include "back.h"
+#include "ended.h"
 #include "join.h"
 #include "handed.h"
 #include "keep_pair.h"
@@ -224,6 +225,7 @@ static void end_work(struct work *w)
 		close_carrier(st);
 	if (st->state != STREAM_DEAD || stream_busy(st))
 		return;
+	ended_note(st);
 	if (stream_ops && stream_ops->gone)
 		stream_ops->gone(st);
 	stream_free(st);
@@ -238,6 +240,7 @@ void stream_kill(struct stream *st)
 {
 	if (st->state == STREAM_DEAD)
 		return;
+	st->was = st->state;
 	st->state = STREAM_DEAD;
 	upgrade_over(st);
 	join_over(st);

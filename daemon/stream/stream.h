@@ -219,6 +219,18 @@ void streams_revive(void);
 bool stream_look(uint64_t id, struct stream_info *info);
 void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg);
 unsigned int stream_count(void);
+/* The last that have ended, the latest first; of a pair of this host there are two. */
+#define STREAM_ENDED	256u
+struct stream_ended {
+	struct stream_info info;	/* as it was; state: before the end */
+	bool local, remote;		/* by what it was carried, if not relayed */
+	const char *how;		/* "closed" in order, "reset", "administrator", "back": the connection went on as plain TCP */
+	int error;			/* what the application was told of a reset, or 0 */
+	uint64_t ended_ms;
+};
+void stream_ended_foreach(void (*fn)(void *arg, const struct stream_ended *e), void *arg);
+uint64_t stream_ended_count(void);	/* also of those that are not remembered any more */
+
 struct stream_counts {		/* of application octets, and of what an endpoint counts */
 	uint64_t tx_bytes, rx_bytes;
 	struct endpoint_stat stat;

@@ -66,6 +66,9 @@ struct stream {
 	struct tcp_kept kept;		/* of end[0].tcp */
 	bool tcp_reset;			/* closing it is a reset */
 	bool tcp_lent;			/* it is a duplicate of the endpoint's, which may still send by it */
+	bool administrator;		/* had it ended */
+	int lost;			/* what the application was told first that it ended with */
+	enum stream_state was;		/* before it was DEAD */
 	bool given_back;		/* the application has it; the carrier is still to be closed */
 	struct work work, end_work;
 

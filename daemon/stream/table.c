@@ -143,7 +143,7 @@ void stream_set_cm_data(struct stream *st, void *p)
 	st->cm_data = p;
 }
 
-static void fill_info(const struct stream *st, unsigned int e, struct stream_info *i)
+void table_info(const struct stream *st, unsigned int e, struct stream_info *i)
 {
 	const struct stream_end *end = &st->end[e];
 	struct stream_counts c;
@@ -166,7 +166,7 @@ bool stream_look(uint64_t id, struct stream_info *info)
 	const struct stream *st = stream_find(id);
 
 	if (st)
-		fill_info(st, 0, info);
+		table_info(st, 0, info);
 	return st;
 }
 
@@ -176,11 +176,11 @@ void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void 
 	struct stream_info info;
 
 	for (struct stream *st = tab.all; st; st = st->next) {
-		fill_info(st, 0, &info);
+		table_info(st, 0, &info);
 		fn(arg, &info);
 		if (st->state != STREAM_LOCAL)
 			continue;
-		fill_info(st, 1, &info);
+		table_info(st, 1, &info);
 		fn(arg, &info);
 	}
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct stream;
+struct stream_info;
 
 uint64_t table_id(void);		/* random, of no stream */
 void table_add(struct stream *st);	/* by id and the carrier of end 0 */
@@ -16,5 +17,6 @@ void table_del_end(struct stream *st, unsigned int end);
 struct stream *table_find(uint64_t id);	/* perhaps a dead one */
 /* Perhaps a dead one, and which of its ends has the carrier with this SO_COOKIE. */
 struct stream *table_find_carrier(uint64_t cookie, unsigned int *end);
+void table_info(const struct stream *st, unsigned int end, struct stream_info *i);	/* as stream_foreach() tells it */
 
 #endif
