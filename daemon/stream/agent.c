@@ -73,7 +73,6 @@ void agent_take(struct stream *st, bool dead, unsigned int *pause, unsigned int 
 			stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
 		else
 			stream_log(st, LOG_WARNING, "no memory to go on with it: reset");
-		count_settle(st, false);
 		remote_cut(st, ECONNRESET);
 		return;
 	}

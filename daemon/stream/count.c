@@ -73,17 +73,31 @@ void count_revived(struct stream *st)
 	count_of(st, &st->before);
 }
 
+/* TCP is not asked before somebody has more than it was known to have carried. */
+static void look_at_wire(const struct stream *st, struct stream_counts *now)
+{
+	struct stream_map *m = st->map;
+	uint64_t most = 0, wire;
+
+	for (size_t i = 0; i < WORDS; i++)
+		if (words(now)[i] > most)
+			most = words(now)[i];
+	if (most <= m->wire)
+		return;
+	wire = on_wire(st);
+	if (wire > m->wire_from && wire - m->wire_from + SLACK > m->wire)
+		m->wire = wire - m->wire_from + SLACK;
+}
+
 /* Of each the most that was ever there, if TCP can have carried it. */
 static void look(const struct stream *st, const struct iw_map_priv *at)
 {
 	struct stream_map *m = st->map;
-	uint64_t wire = on_wire(st);
 	struct stream_counts now;
 
-	if (wire > m->wire_from && wire - m->wire_from + SLACK > m->wire)
-		m->wire = wire - m->wire_from + SLACK;
 	noted(at, &now);
 	sub(&now, &m->from);
+	look_at_wire(st, &now);
 	for (size_t i = 0; i < WORDS; i++) {
 		uint64_t v = words(&now)[i];
 
@@ -105,12 +119,13 @@ static void look_at_map(const struct stream *st)
 /* From here on the private counts go on by what the daemon itself does, from wherever they were left. */
 void count_settle(struct stream *st, bool imported)
 {
-	struct iw_map_priv priv = map_priv_of(st);
 	struct stream_map *m = st->map;
 	struct stream_counts now;
+	struct iw_map_priv priv;
 
-	if (!m->counts)
+	if (!map_taken(st) || !m->counts)
 		return;
+	priv = map_priv_of(st);
 	if (imported)
 		look(st, &priv);
 	else

@@ -140,8 +140,7 @@ static void forget(struct stream *st)
 {
 	struct stream_map *m = st->map;
 
-	if (map_taken(st))
-		count_settle(st, false);
+	count_settle(st, false);
 	timer_stop(&m->tick);
 	timer_stop(&m->lean);
 	engine_cancel(&st->owner_op);

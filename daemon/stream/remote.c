@@ -14,6 +14,7 @@
 #include "daemon/rnic/rnic.h"
 #include "carrier.h"
 #include "carrier_pump.h"
+#include "count.h"
 #include "life.h"
 #include "map.h"
 #include "relay.h"
@@ -79,6 +80,7 @@ void remote_cut(struct stream *st, int err)
 {
 	struct stream_remote *r = st->remote;
 
+	count_settle(st, false);
 	carrier_reset(st, err);
 	r->f->aborted = true;
 	st->state = STREAM_CLOSING;
