@@ -41,16 +41,17 @@ static void name(const json_t *s, char out[256])
 	snprintf(out, 256, "%s %s", iwctl_str(s, "id", "?"), iwctl_str(s, "local", "?"));
 }
 
-static uint64_t counted(const json_t *s, size_t rate)
+/* tx_messages: of all kinds. */
+static uint64_t counted(const json_t *s, const char *rate)
 {
 	static const char *const messages[] = { "sends", "writes", "immediates", "reads" };
 	uint64_t sum = 0;
 	char key[32];
 
-	if (rate < 2)
-		return iwctl_num(s, rates[rate]);
+	if (json_object_get(s, rate))
+		return iwctl_num(s, rate);
 	for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++) {
-		snprintf(key, sizeof(key), "%cx_%s", rates[rate][0], messages[i]);
+		snprintf(key, sizeof(key), "%cx_%s", rate[0], messages[i]);
 		sum += iwctl_num(s, key);
 	}
 	return sum;
@@ -79,7 +80,7 @@ static json_t *program_of(json_t *programs, const json_t *s)
 static void carried(json_t *program, const json_t *s, const json_t *before)
 {
 	for (size_t r = 0; r < RATES; r++) {
-		uint64_t now = counted(s, r), was = counted(before, r);
+		uint64_t now = counted(s, rates[r]), was = counted(before, rates[r]);
 
 		more(program, rates[r], now > was ? now - was : 0);
 	}

@@ -47,8 +47,13 @@ listed
 ok $? "which has all of them" || diag "$(host_ctl 2 streams | head -n 5)"
 at_most "$ms" 2000 "within two seconds"
 is "$kept" $((6 * N)) "of each six descriptors were kept"
+counted() { echo "$(host_ctl 2 -j status | json "d['tx_bytes']") $(host_ctl 2 -j streams | json "sum(r['tx_bytes'] for r in d)")"; }
+read -r total0 shown0 <<<"$(counted)"
+at_most "$total0" $((shown0 / 2)) "its totals are those of its own time"
 tell crowd "ask 5"
 ok $? "they go on"
+read -r total1 shown1 <<<"$(counted)"
+is "$((total1 - total0)) $((total1 > total0))" "$((shown1 - shown0)) 1" "from there on they count what streams carry"
 : >"$RIG_DIR/ready.deaf"	# of these ten the store has two maps, one before the other
 tell crowd "fork 10"
 ok $? "with a child, which uses ten of them"

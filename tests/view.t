@@ -7,6 +7,7 @@ rig_up 2
 host_bg_iw 2 server.log python3 "$RIG_TESTS/lib/talk.py" server 10.77.0.2 7001
 host_bg 2 plain.log python3 "$RIG_TESTS/lib/talk.py" server 10.77.0.2 7002
 host_port 2 7001 && host_port 2 7002
+c7001='' c7002=''
 for p in 7001 7002; do
 	host_told 1 c$p python3 "$RIG_TESTS/lib/talk.py" client 10.77.0.2 $p
 	eval "c$p=\$!"

@@ -70,6 +70,10 @@ void count_offered(struct stream *st)
 void count_revived(struct stream *st)
 {
 	from_here(st, 0);
+}
+
+void count_begins(struct stream *st)
+{
 	count_of(st, &st->before);
 }
 

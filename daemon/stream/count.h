@@ -10,7 +10,8 @@ struct stream_counts;
 
 /* Its map is offered, or was given by a daemon before us: what is private is what everything is counted from. */
 void count_offered(struct stream *st);
-void count_revived(struct stream *st);	/* what it had carried by now is not this daemon's */
+void count_revived(struct stream *st);
+void count_begins(struct stream *st);	/* what it had carried by now is not this daemon's */
 /* It is mapped no more, or TCP about to be closed; if it was. imported: what the library left is private now; else what its map says is. */
 void count_settle(struct stream *st, bool imported);
 /* Since the connection was switched. */

@@ -23,6 +23,7 @@
 #include "daemon/rnic/area.h"
 #include "daemon/rnic/rnic.h"
 #include "agent.h"
+#include "count.h"
 #include "keep_pair.h"
 #include "leave.h"
 #include "life.h"
@@ -230,6 +231,7 @@ static int again(struct found *x)
 	table_add(st);
 	ret = revive(x, st, &f);
 	if (!ret) {
+		count_begins(st);
 		revived(x, st);
 		return 0;
 	}
