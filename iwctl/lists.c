@@ -324,17 +324,20 @@ static const struct option options[] = {
 static int view_read(struct view *v, int argc, char **argv)
 {
 	int c, code = IWCTL_OK;
+	char none[] = "";
 
 	optind = 0;
 	while (code == IWCTL_OK && (c = getopt_long(argc, argv, LETTERS, options, NULL)) != -1) {
+		char *arg = optarg ? optarg : none;
+
 		if (c == 'c')
-			code = choose(v, optarg);
+			code = choose(v, arg);
 		else if (c == 'o')
-			code = choose_order(v, optarg);
+			code = choose_order(v, arg);
 		else if (c == 'f')
-			code = choose_filter(v, optarg);
+			code = choose_filter(v, arg);
 		else if (c == 'w')
-			code = choose_watch(v, optarg ? optarg : optind < argc && argv[optind][0] != '-' ? argv[optind++] : "2");
+			code = choose_watch(v, *arg ? arg : optind < argc && argv[optind][0] != '-' ? argv[optind++] : "2");
 		else if (c != 'e' && !iwctl_option(c))
 			code = help(v->list, c == 'h');
 	}

@@ -61,7 +61,8 @@ static uint64_t counted(const json_t *s, const char *rate)
 
 static void more(json_t *o, const char *key, uint64_t n)
 {
-	json_object_set_new(o, key, json_integer((json_int_t)(iwctl_num(o, key) + n)));
+	n += iwctl_num(o, key);
+	json_object_set_new(o, key, json_integer((json_int_t)n));
 }
 
 static json_t *program_of(json_t *programs, const json_t *s)
