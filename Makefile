@@ -239,6 +239,9 @@ from = conf/$(strip $(if $(findstring sysusers,$(1)),iwarpd.sysusers,$(if $(find
 SETTINGS := iwarpd.conf iwsock.conf
 confdir = $(DESTDIR)$(sysconfdir)/iwsock
 
+# Debian's iwd has an iwctl, too: a second name for whoever has both
+SECOND := $(bindir)/iwarpctl $(mandir)/man8/iwarpctl.8 $(bashcompdir)/iwarpctl
+
 put = printf '  %-6s %s\n' INST $(2) && $(INSTALL) -d $(dir $(2)) && $(1)
 install: all
 	$(Q)$(if $(DESTDIR),,packaging/pre-install conf/iwarpd.sysusers)
@@ -248,13 +251,14 @@ install: all
 	$(Q)$(call put,$(INSTALL) -m 755 $(B)/libiwsock.so $(DESTDIR)$(libdir)/libiwsock.so,$(DESTDIR)$(libdir)/libiwsock.so)
 	$(Q)$(foreach m,$(MAN),$(call put,$(INSTALL) -m 644 $(m) $(call man_of,$(m)),$(call man_of,$(m))) &&) :
 	$(Q)$(foreach d,$(addprefix $(DESTDIR),$(DATA)),$(call put,$(SUBST) $(call from,$(d)) >$(d) && chmod 644 $(d),$(d)) &&) :
+	$(Q)$(foreach l,$(addprefix $(DESTDIR),$(SECOND)),$(call put,ln -sf $(subst iwarpctl,iwctl,$(notdir $(l))) $(l),$(l)) &&) :
 	$(Q)$(foreach c,$(SETTINGS),{ test -e $(confdir)/$(c) || { $(call put,$(INSTALL) -m 644 conf/$(c) $(confdir)/$(c),$(confdir)/$(c)); }; } &&) :
 	$(Q)$(if $(DESTDIR),,packaging/post-install $(systemdsystemunitdir))
 
 # Settings that were changed stay.
 uninstall:
 	$(Q)$(if $(DESTDIR),,packaging/pre-uninstall $(systemdsystemunitdir) $(bindir))
-	$(Q)for f in $(addprefix $(DESTDIR),$(sbindir)/iwarpd $(bindir)/iwctl $(bindir)/iwrun $(libdir)/libiwsock.so $(DATA)) $(foreach m,$(MAN),$(call man_of,$(m))); do \
+	$(Q)for f in $(addprefix $(DESTDIR),$(SECOND) $(sbindir)/iwarpd $(bindir)/iwctl $(bindir)/iwrun $(libdir)/libiwsock.so $(DATA)) $(foreach m,$(MAN),$(call man_of,$(m))); do \
 		test ! -e $$f || printf '  %-6s %s\n' RM $$f; rm -f $$f; done
 	$(Q)for c in $(SETTINGS); do f=$(confdir)/$$c; test -e $$f || continue; \
 		if cmp -s conf/$$c $$f; then printf '  %-6s %s\n' RM $$f; rm -f $$f; else echo "$$f was changed: it stays"; fi; done

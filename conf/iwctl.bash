@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# bash completion for iwctl
+# bash completion for iwctl, which is also iwarpctl
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
@@ -74,4 +74,6 @@ _iwctl() {
 		mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
 	fi
 }
-complete -F _iwctl iwctl
+complete -F _iwctl iwarpctl
+# Debian's iwd has another iwctl
+[[ ! $(type -P iwarpctl) || $(type -P iwctl) -ef $(type -P iwarpctl) ]] && complete -F _iwctl iwctl

@@ -16,7 +16,7 @@ run() { # the same programs as those under test
 }
 
 run install
-(cd "$dir" && find . -type f -printf '%m %P\n' | LC_ALL=C sort -k2) >"$dir/list"
+(cd "$dir" && find . \( -type f -o -type l \) -printf '%m %P\n' | LC_ALL=C sort -k2) >"$dir/list"
 got=$(grep -v ' list$' "$dir/list")
 rm "$dir/list"
 diff <(grep -v '^#' tests/install.list) <(printf '%s\n' "$got") | sed 's/^/# /' >&2
@@ -32,7 +32,7 @@ grep -q '^# changed' "$dir/etc/iwsock/iwarpd.conf"
 check "a second install keeps changed settings" $?
 
 run uninstall
-left=$(cd "$dir" && find . -type f)
+left=$(cd "$dir" && find . \( -type f -o -type l \))
 [ "$left" = ./etc/iwsock/iwarpd.conf ]
 check "make uninstall leaves nothing but changed settings" $?
 
