@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A plain `make` bootstraps itself: autoconf, configure, build. Into build/plain, or with a sanitizer into a directory of its own:
 # SAN=address,undefined or SAN=thread. V=1 shows the commands, CI=1 makes warnings errors. New .c files are picked up by wildcard.
-ifneq ($(if $(MAKECMDGOALS),$(filter-out clean distclean format dist help demo,$(MAKECMDGOALS)),all),)
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean distclean format dist deb help demo,$(MAKECMDGOALS)),all),)
 include config.mk
 endif
 # Packages that came or went since configure looked: it looks again. Not to install or take away what was built.
@@ -67,6 +67,7 @@ help:
 	@echo 'make bench      beside plain TCP, in three minutes (root); BUSY=4: with so many busy processes; bench-price: what stays plain;'
 	@echo '                bench-pause, bench-worth: upgrades; bench-idle: 10,000 that nobody uses; bench-rnic: the RNIC alone; bench-guest: and the kernel'\''s siw'
 	@echo 'make install    DESTDIR= prefix= sysconfdir=; also uninstall'
+	@echo 'make deb        Debian packages of HEAD into build/deb, built and judged by lintian in a root that it makes (root)'
 	@echo 'make dist clean distclean format lint'
 
 config.mk: configure config.mk.in
@@ -177,8 +178,8 @@ check-interop: interop-programs
 INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
 
 # two machines with a systemd of their own
-check-boot: all
-	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t tests/boot/service.t tests/boot/containers.t
+check-boot: all deb
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t tests/boot/service.t tests/boot/containers.t tests/boot/packages.t
 
 tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(OPSOAK) $(APPS) $(LIBT) $(BENCH) $(B)/bench/rdma/rdma
 check: tests
@@ -265,6 +266,10 @@ uninstall:
 	$(Q)rmdir $(confdir) 2>/dev/null || :
 	$(Q)$(if $(DESTDIR),,packaging/post-uninstall)
 
+# ---- packages ----
+deb:
+	$(Q)packaging/deb build/deb
+
 # ---- housekeeping ----
 dist: configure
 	v=$$(sed -n 's/^AC_INIT(\[iwsock\], \[\(.*\)\])/\1/p' configure.ac) && \
@@ -288,5 +293,5 @@ distclean: clean
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 always:
-.PHONY: all always same late-objects library-sources help tests check check-interop interop-programs check-boot fuzz fuzzers demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall dist format lint clean distclean
+.PHONY: all always same late-objects library-sources help tests check check-interop interop-programs check-boot fuzz fuzzers demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall deb dist format lint clean distclean
 .DELETE_ON_ERROR:

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# `make install` puts exactly what tests/install.list says into place, `make uninstall` takes it away, changed settings stay.
+# `make install` puts exactly what tests/install.list says into place, `make uninstall` takes it away, changed settings stay;
+# and packages are of the same version.
 cd "$(dirname "$0")/.." || exit 1
 dir=$(mktemp -d) || exit 1
 build=${IW_BUILD:-build/plain}	# not from the root: make takes no space in it
@@ -48,4 +49,8 @@ if command -v systemd-analyze >/dev/null; then
 else
 	check "systemd accepts the units # SKIP no systemd-analyze" 0
 fi
+
+version=$(sed -n 's/^AC_INIT(\[iwsock\], \[\(.*\)\])/\1/p' configure.ac)
+[ -n "$version" ] && [ "$(sed -n '1s/^iwsock (\(.*\)) .*/\1/p' packaging/debian/changelog)" = "$version" ]
+check "packaging/debian/changelog begins with the version of configure.ac" $?
 echo "1..$n"

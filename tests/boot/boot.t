@@ -6,25 +6,7 @@
 B=build/${IW_BUILD##*/}
 machines_up 2
 
-# everything that an installation could leave
-state() {
-	sh_in "$1" 'find / -xdev \( -type f -o -type l \) ! -path "/var/log/*" ! -path "/var/cache/*" ! -path "/var/lib/systemd/*" ! -path "/var/lib/redis/*" \
-			! -path "/etc/*-" ! -name .pwd.lock
-		getent passwd; getent group; ls -d /run/iwarpd; systemctl list-unit-files --no-legend; systemctl list-units --all --no-legend "iwarp*"
-		cat /proc/[0-9]*/comm | grep iwarp' 2>/dev/null | sort
-}
-active() { [ "$(m "$1" systemctl is-active iwarpd.service iwarpd.socket | tr '\n' ' ')" = "active active " ]; }
-main_pid() { m "$1" systemctl show -P MainPID iwarpd.service; }
 dial() { m 2 timeout 10 bash -c 'exec 3<>/dev/tcp/10.77.0.1/874'; }
-# after each thing that was done to it
-clean() { # HOST NAME
-	until_true 20 active "$1"
-	ok $? "$2: service and socket are active" || m "$1" systemctl status --no-pager iwarpd.service iwarpd.socket | sed 's/^/# /'
-	m "$1" systemctl status --no-pager iwarpd.service >"$RIG_DIR/status" 2>&1
-	is "$? $(m "$1" systemctl is-failed iwarpd.service)" "0 active" "$2: systemctl status is content" || sed 's/^/# /' "$RIG_DIR/status"
-}
-# what the units and the bus had to say, but for dialling and hanging up, which dial() does
-complaints() { m "$1" journalctl -q -o cat -p warning -u iwarpd.service -u iwarpd.socket | grep -v 'session from .* failed to start'; m "$1" journalctl -q -o cat -u dbus.service | grep -i iwarp; }
 
 for h in 1 2; do
 	state $h >"$RIG_DIR/before.$h"

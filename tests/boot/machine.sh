@@ -8,6 +8,8 @@
 #	in_machine 1 command ...	as root, bounded; no standard input. Shorter: m; sh_in 1 'lines of a shell'
 #	servers_with_library 1 LINE...	redis-server and nginx under their own units, with the library, by iwctl service; the lines are for nginx's
 #	servers_without_library 1	as before
+#	state 1		everything that an installation could leave, line by line
+#	clean 1 NAME	the daemon's units are active, and systemd has nothing against them
 #	done_testing		ends them, too
 
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/rig.sh"
@@ -83,6 +85,25 @@ in_machine() {
 
 m() { in_machine "$@"; }
 sh_in() { in_machine "$1" bash -c "$2"; }
+
+# everything that an installation could leave
+state() {
+	sh_in "$1" 'find / -xdev \( -type f -o -type l \) ! -path "/var/log/*" ! -path "/var/cache/*" ! -path "/var/lib/systemd/*" ! -path "/var/lib/redis/*" \
+			! -path "/etc/*-" ! -name .pwd.lock
+		getent passwd; getent group; ls -d /run/iwarpd; systemctl list-unit-files --no-legend; systemctl list-units --all --no-legend "iwarp*"
+		cat /proc/[0-9]*/comm | grep iwarp' 2>/dev/null | sort
+}
+active() { [ "$(m "$1" systemctl is-active iwarpd.service iwarpd.socket | tr '\n' ' ')" = "active active " ]; }
+main_pid() { m "$1" systemctl show -P MainPID iwarpd.service; }
+# after each thing that was done to it
+clean() { # HOST NAME
+	until_true 20 active "$1"
+	ok $? "$2: service and socket are active" || m "$1" systemctl status --no-pager iwarpd.service iwarpd.socket | sed 's/^/# /'
+	m "$1" systemctl status --no-pager iwarpd.service >"$RIG_DIR/status" 2>&1
+	is "$? $(m "$1" systemctl is-failed iwarpd.service)" "0 active" "$2: systemctl status is content" || sed 's/^/# /' "$RIG_DIR/status"
+}
+# what the units and the bus had to say, but for dialling and hanging up, which tests do
+complaints() { m "$1" journalctl -q -o cat -p warning -u iwarpd.service -u iwarpd.socket | grep -v 'session from .* failed to start'; m "$1" journalctl -q -o cat -u dbus.service | grep -i iwarp; }
 
 # unit_files HOST: all that "iwctl service" may change, to the last octet
 unit_files() {
