@@ -54,10 +54,8 @@ is "$(m 1 systemd-analyze verify --man=no iwarpd.service iwarpd.socket 2>&1)" ""
 
 # Debian's redis under its own unit, which lets programs be mapped from few directories
 sh_in 1 'sed -i "s/^bind .*/bind 10.77.0.1/; s/^protected-mode .*/protected-mode no/; s/^save .*//" /etc/redis/redis.conf
-	mkdir /etc/systemd/system/redis-server.service.d
-	printf "[Service]\nEnvironment=LD_PRELOAD=libiwsock.so\n" >/etc/systemd/system/redis-server.service.d/iwsock.conf
-	systemctl daemon-reload && systemctl restart redis-server'
-ok $? "redis-server under its own unit, with the library"
+	iwarpctl service redis-server on --restart' >"$RIG_DIR/service" 2>&1
+ok $? "redis-server under its own unit, with the library" || sed 's/^/# /' "$RIG_DIR/service"
 sh_in 1 'grep -q '"$lib"'/libiwsock.so /proc/$(systemctl show -P MainPID redis-server)/maps'
 ok $? "which it has mapped"
 
@@ -95,8 +93,6 @@ for i in 1 2 3 4; do
 	ok $? "client $i saw no error" || sed 's/^/# /' "$RIG_DIR/count.$i"
 	at_least "$(cat "$RIG_DIR/count.$i")" 4096 "client $i counted"
 done
-sh_in 1 'rm -r /etc/systemd/system/redis-server.service.d; systemctl daemon-reload; systemctl restart redis-server'
-ok $? "redis-server is as it was"
 
 # iwd goes from one and comes to the other
 sh_in 1 'dpkg -r iwd' >"$RIG_DIR/apt.1" 2>&1
@@ -110,6 +106,8 @@ removed() { apt "$1" remove iwarpd libiwsock; }
 each "apt-get remove" removed || { said 1; said 2; }
 is "$(whose 1)$(whose 2)" "iwd " "/usr/bin/iwctl is where iwd is, and it only"
 is "$(m 1 systemctl is-active iwarpd.service iwarpd.socket | tr '\n' ' ')" "inactive inactive " "nothing runs"
+is "$(sh_in 1 'systemctl restart redis-server; systemctl show -P DropInPaths redis-server; grep -c libiwsock /proc/$(systemctl show -P MainPID redis-server)/maps')" "
+0" "redis-server was turned off"
 is "$(sh_in 1 'ls /etc/iwsock' | tr '\n' ' ')" "iwarpd.conf iwsock.conf " "settings stay"
 purged() { apt "$1" purge iwarpd libiwsock && sh_in "$1" 'dpkg -P $(for d in /srv/later/*.deb; do dpkg-deb -f $d Package; done)' >>"$RIG_DIR/apt.$1" 2>&1 && m "$1" systemctl unmask -q iwd && m "$1" rm -r /root/old; }
 each "apt-get purge" purged || { said 1; said 2; }
