@@ -30,6 +30,7 @@ IW_EXPORT int epoll_pwait(int epfd, struct epoll_event *ev, int n, int ms, const
 IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct timespec *t, const sigset_t *ss);
 
 #define BATCH	64
+#define LATE_LOOKS	64u	/* when the time is over */
 #define AWAKE_MS 2	/* a wait that may be shorter is the kernel's */
 #define KNOWN	64	/* the most events that are said without the kernel */
 
@@ -451,16 +452,17 @@ static int known_of_rings(struct iw_look *l, const struct wait *w, uint32_t seq,
 	return what_is_known(l, w, seq);
 }
 
-/* With mapped streams in some set. *again: nothing stands, and the kernel has not said that the time is over. */
-static int wait_look(const struct wait *w, bool *again)
+/* With mapped streams in some set. *none: so many events that the kernel gave, of which none stands: it has not said that the time is over. */
+static int wait_look(const struct wait *w, int *none)
 {
 	uint32_t seq = atomic_load(&iw_reg_swaps);
 	struct iw_look l;
 	bool ringed = iw_rings_any(), sleeps = !at_once(w);
 	struct pollfd p = { .fd = w->epfd, .events = POLLIN };
 	struct iw_spin z = { 0 };
-	int n;
+	int n, given = 0;
 
+	*none = 0;
 	iw_look_begin(&l, w->epfd);
 	iw_set_waited(w->epfd, l.set);
 	n = ringed ? known_of_rings(&l, w, seq, false) : 0;
@@ -476,13 +478,14 @@ static int wait_look(const struct wait *w, bool *again)
 	if (!n) {
 		n = atomic_load_explicit(&iw_reg_mapped, memory_order_relaxed) || atomic_load_explicit(&iw_streams_near, memory_order_relaxed) ?
 			    (ringed ? wait_once(w) : wait_some(w)) : wait_once(w);
-		*again = n > 0;
+		given = n;
 	}
 	iw_spin_end(&z);
 	iw_look_woke(&l);
-	if (*again)
-		n = review_look(&l, w, n, seq);
-	*again = *again && !n;
+	if (given > 0) {
+		n = review_look(&l, w, given, seq);
+		*none = n ? 0 : given;
+	}
 	iw_look_end(&l);
 	return n;
 }
@@ -491,8 +494,9 @@ static int wait_look(const struct wait *w, bool *again)
 static int wait_for(struct wait *w)
 {
 	struct iw_deadline d;
-	bool again;
-	int n;
+	unsigned int late = 0;
+	int n, none;
+	bool over;
 
 	iw_cancel_point();
 	if (w->call != PWAIT2)
@@ -500,9 +504,10 @@ static int wait_for(struct wait *w)
 	else if ((w->t && iw_copy_in(&w->left, w->t, sizeof(w->left))) || !iw_deadline_ts(&d, w->t ? &w->left : NULL))
 		return wait_once(w);
 	for (;;) {
-		again = false;
-		n = wait_look(w, &again);
-		if (!again)
+		over = at_once(w);
+		n = wait_look(w, &none);
+		/* behind as many as there was room for may be others; but not for ever, as some may be there each time */
+		if (!none || (over && (none < w->n || ++late == LATE_LOOKS)))
 			return n;
 		w->t = iw_deadline_left(&d, &w->left);
 		if (w->t)

@@ -338,7 +338,7 @@ static bool only_room(const struct iw_stream *s, uint32_t events)
 /* It is told of octets as long as there are some, of those that are left to the kernel by the kernel, and neither of room nor of a FIN behind them. */
 static bool only_in(const struct iw_reg *r, uint32_t events)
 {
-	return iw_reg_is_level(r->events) && !(r->events & OUTS) && !((r->events | events) & (EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI));
+	return iw_reg_is_level(r->events) && r->events & DATA && !(r->events & OUTS) && !((r->events | events) & (EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI));
 }
 
 /* The kernel said something of a mapped socket: does that mean something for the program? */
