@@ -131,7 +131,7 @@ endif
 $(B)/tests/unit/%: tests/unit/%.c $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(TEST) $(PROGLD) -o $@ $< $(B)/libproto.a $(CMOCKA_LIBS) -lpthread
+	$(Q)$(CC) $(PROG) $(PROGLD) -o $@ $< $(B)/libproto.a $(CMOCKA_LIBS) -lpthread
 $(B)/tests/daemon/%: tests/daemon/%.c $(DAEMON) $(B)/libproto.a | config.mk
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)

@@ -192,7 +192,7 @@ static bool over(struct iw_stream *s)
 	bool is;
 
 	iw_map_lock(s, &st);
-	is = iw_orphan_over(s);
+	is = iw_orphan_mapped(s) && iw_orphan_over(s);
 	if (is && (iw_end_state(&s->view) & IW_END_DONE))
 		IW_SYS(setsockopt, atomic_load(&s->mapped), SOL_SOCKET, SO_LINGER, &l, sizeof(l));
 	iw_map_unlock(s, &st);

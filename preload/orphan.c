@@ -23,7 +23,7 @@ static bool left_to_us(struct iw_stream *s)
 	bool is;
 
 	iw_map_lock(s, &st);
-	is = atomic_load(&s->mapped) && s->map && iw_map_owner(s->map) != IW_MAP_AGENT;
+	is = iw_orphan_mapped(s) && iw_map_owner(s->map) != IW_MAP_AGENT;
 	iw_map_unlock(s, &st);
 	return is;
 }
@@ -68,7 +68,7 @@ void iw_orphan_shutdown(struct iw_stream *s, int how)
 	struct iw_step st;
 
 	iw_map_lock(s, &st);
-	if (how != SHUT_RD) {
+	if (how != SHUT_RD && iw_orphan_mapped(s)) {
 		iw_end_fin(&s->view);
 		iw_map_flush(s);
 	}
@@ -128,6 +128,10 @@ void iw_orphan_end(struct iw_stream *s, uint64_t until)
 	if (!iw_stream_alone(s, NULL, 0) || (atomic_load(&s->sopt) & IW_SOPT_LINGER0))
 		return;
 	iw_map_lock(s, &st);
+	if (!iw_orphan_mapped(s)) {
+		iw_map_unlock(s, &st);
+		return;
+	}
 	drain(s);
 	done = iw_end_unread(&s->view);
 	if (!done)

@@ -19,6 +19,12 @@ static inline bool iw_orphan_known(const struct iw_stream *s)
 	return atomic_load_explicit(&s->orphan, memory_order_relaxed);
 }
 
+/* Under the lock: another thread may have found it over, and its map is no more then. */
+static inline bool iw_orphan_mapped(const struct iw_stream *s)
+{
+	return atomic_load(&s->mapped) && s->map;
+}
+
 /* Under the lock: all that is left of it is what the page says, from now on. */
 bool iw_orphan_over(struct iw_stream *s);
 /* Under the lock: nothing will come any more; what came was read. */

@@ -90,11 +90,13 @@ static short mapped_step(struct iw_stream *s, int fd, bool some)
 	if (!over)
 		return what;
 	iw_mapped_give(&c);
-	if (iw_orphan_known(s) && atomic_load(&s->mapped)) {	/* it is told here */
+	if (iw_orphan_known(s)) {	/* it is told here */
 		iw_map_lock(s, &c.st);
-		iw_mapped_news(s, &what);
-		if ((iw_end_state(&s->view) & IW_MAPPED_ENDED) || (s->known & POLLIN))
-			what |= POLLIN;
+		if (iw_orphan_mapped(s)) {
+			iw_mapped_news(s, &what);
+			if ((iw_end_state(&s->view) & IW_MAPPED_ENDED) || (s->known & POLLIN))
+				what |= POLLIN;
+		}
 		iw_map_unlock(s, &c.st);
 	}
 	return what;

@@ -573,6 +573,20 @@ static void test_offer_and_fin(void **state)
 	assert_int_equal(iw_mapped.step(&e[1].s, e[1].c, false), 0);
 }
 
+/* Another thread was faster to find that it is over, and the map is no more. */
+static void test_over_for_another(void **state)
+{
+	int tcp;
+
+	e[1].s.orphan = true;
+	tcp = stop(&e[1].s, false);
+	assert_true(tcp > 0);
+	assert_false(over(&e[1].s));
+	iw_orphan_shutdown(&e[1].s, SHUT_RDWR);
+	iw_orphan_end(&e[1].s, 0);
+	close(tcp);
+}
+
 /* At the end of a burst the daemon took it, and died: it is no orphan, but lost, and what is written meets the carrier. */
 static void test_taken_by_the_dead(void **state)
 {
@@ -602,6 +616,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reset_behind, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_offer_and_fin, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_taken_by_the_dead, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_over_for_another, setup, teardown),
 	};
 
 	iw_real.recv = dlsym(RTLD_NEXT, "recv");
