@@ -51,7 +51,7 @@ APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
 # DELAY=SEED: the steps in which maps change hands take longer by chance; for tests/delays.t
 ifneq ($(DELAY),)
 LATE := obj/daemon/stream/agent obj/daemon/stream/burst obj/daemon/stream/map obj/daemon/stream/keep obj/daemon/stream/carrier_pump obj/daemon/stream/rest obj/daemon/stream/handed obj/daemon/cm/direct obj/daemon/cm/mapping obj/daemon/cm/switch obj/daemon/rnic/soft_rest \
-	$(addprefix pic/preload/,adopt sets map map_direct map_give $(addprefix paths/,mapped mapped_call mapped_in mapped_rx mapped_sleep mapped_tx carrier_all rings rings_rx rings_tx rings_rest) kick orphan ready stream switch swap reg reg_kick reg_learn reg_room epoll_set epoll_wait poll shutdown) $(addprefix pic/proto/,map end end_rx end_tx)
+	$(addprefix pic/preload/,adopt map map_direct map_give $(addprefix paths/,mapped mapped_call mapped_in mapped_rx mapped_sleep mapped_tx carrier_all rings rings_rx rings_tx rings_rest) kick orphan ready stream switch swap reg reg_kick reg_learn reg_room epoll_set epoll_wait poll shutdown) $(addprefix pic/proto/,map end end_rx end_tx)
 $(LATE:%=$(B)/%.o): COMMON += -finstrument-functions -finstrument-functions-exclude-function-list=sys6 -DDELAY=$(DELAY)u -include tests/lib/delays.h
 endif
 

@@ -53,11 +53,6 @@ static inline bool iw_deadline_ts(struct iw_deadline *d, const struct timespec *
 	return true;
 }
 
-static inline bool iw_deadline_over(const struct iw_deadline *d)
-{
-	return d->end >= 0 && (!d->end || iw_mono_ns() >= d->end);
-}
-
 /* What is left, NULL: for ever. */
 static inline struct timespec *iw_deadline_left(const struct iw_deadline *d, struct timespec *t)
 {

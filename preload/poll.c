@@ -501,8 +501,6 @@ static int poll_streams(const struct call *c)
 		found = correct_all(c, &muted);
 		if (found)
 			return found;
-		if (!muted && iw_deadline_over(&c->d))
-			return 0;	/* the kernel need not say so: some may have something each time that does not stand */
 		if (!muted)
 			continue;
 		rc = wait_copy(c, may_be_shut(c, &now) || any_mapped(c, &ready), wait_edges);	/* with something else in the place of mute entries */

@@ -2,7 +2,7 @@
 /* close() in one thread while another polls the connection: no crash, the poll ends, the peer sees the end. */
 #include "../sock.h"
 
-static int sock, ms = 3000;	/* the close ends it long before */
+static int sock, ms = 300;
 static _Atomic pid_t ready;
 
 static void *in_poll(void *arg)
