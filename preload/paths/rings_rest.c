@@ -20,6 +20,15 @@ static bool enter(struct iw_mapped_call *c)
 	return false;
 }
 
+/* What was looked at in the carrier came behind what is left: that is not in it, too, by now. */
+static bool still_there(struct iw_mapped_call *c)
+{
+	if (!enter(c))
+		return false;
+	iw_map_unlock(c->s, &c->st);
+	return true;
+}
+
 static ssize_t rest_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
 	struct iw_mapped_call c;
@@ -39,7 +48,7 @@ static ssize_t rest_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 		return iw_fail(err);
 	if (c.done < c.len)
 		iw_mapped_more(&c, iw_carrier_rx, flags | (flags & MSG_WAITALL ? 0 : MSG_DONTWAIT));
-	return (ssize_t)c.done;
+	return !(flags & MSG_PEEK) || still_there(&c) ? (ssize_t)c.done : iw_path(s)->rx(s, iw_map_fd(s, fd), io, flags);
 }
 
 /* By a pipe of ours, from which the kernel moves as much as the other one has room for. Octets, 0: nothing is left, or -errno. */
@@ -96,15 +105,17 @@ static ssize_t rest_rx_into(struct iw_stream *s, const struct iw_move *v)
 	return iw_path(s)->rx_into(s, v);
 }
 
+/* Of both at one moment: what is left goes into another carrier when the stream is given to others. */
 static long rest_inq(struct iw_stream *s, int fd)
 {
 	struct iw_mapped_call c = { .s = s, .fd = fd };
-	long n = 0, q = iw_carrier.inq(s, fd);
+	long n, q;
 
-	if (enter(&c)) {
-		n = (long)iw_rings_left(s);
-		iw_map_unlock(s, &c.st);
-	}
+	if (!enter(&c))
+		return iw_path(s)->inq(s, fd);
+	n = (long)iw_rings_left(s);
+	q = iw_carrier.inq(s, fd);
+	iw_map_unlock(s, &c.st);
 	return q < 0 ? q : n + q;
 }
 
