@@ -136,14 +136,51 @@ static int exchange(int fd, void *msg, int fd_in, void *reply, size_t size, int 
 	return 0;
 }
 
-/* Hand-shake. The two pages are mapped; older ones stay mapped, since other threads may be looking at them. */
+/* Of a daemon, to this process and to all. */
+static const struct daemon_page {
+	size_t size;
+	int prot;
+	uint32_t magic;		/* the first that is there */
+} pages[2] = {
+	{ sizeof(struct iw_proc), PROT_READ | PROT_WRITE, IW_PROC_MAGIC },
+	{ sizeof(struct iw_peers), PROT_READ, IW_PEERS_MAGIC },
+};
+
+static uint32_t *map_page(const struct daemon_page *p, int fd)
+{
+	struct stat st;
+	long at;
+
+	if (fd < 0 || IW_SYS(fstat, fd, &st) < 0 || st.st_size < (off_t)p->size)
+		return NULL;
+	at = IW_SYS(mmap, NULL, p->size, p->prot, MAP_SHARED, fd, 0);
+	return at < 0 && at > -4096 ? NULL : (uint32_t *)at;
+}
+
+/* Each in the place of the one before, as other threads may be looking at that: the first stay where they were mapped. What is NULL after it is there. */
+static bool put_pages(uint32_t *at[2])
+{
+	static uint32_t *place[2];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		if (!place[i])
+			place[i] = at[i];
+		else if (IW_SYS(mremap, at[i], pages[i].size, pages[i].size, MREMAP_MAYMOVE | MREMAP_FIXED, place[i]) < 0)
+			return false;
+		at[i] = NULL;
+	}
+	atomic_store(&iw_proc_page, (struct iw_proc *)place[0]);
+	atomic_store(&iw_peers, (const struct iw_peers *)place[1]);
+	return true;
+}
+
+/* Hand-shake. */
 static int hello(int fd)
 {
 	struct iw_ctl_hello m;
 	struct iw_ctl_hello_ack a;
 	int fds[2] = { -1, -1 }, ret;
-	struct stat st[2];
-	long p[2] = { 0, 0 };
+	uint32_t *p[2];
 
 	iw_ctl_init(&m, IW_CTL_HELLO, 0);
 	for (size_t i = 0; i + 1 < sizeof(m.program) && iw_program()[i]; i++)
@@ -156,23 +193,15 @@ static int hello(int fd)
 		ret = -EACCES;
 		goto out;
 	}
-	if (fds[0] < 0 || fds[1] < 0 || IW_SYS(fstat, fds[0], &st[0]) < 0 || IW_SYS(fstat, fds[1], &st[1]) < 0 ||
-	    st[0].st_size < (off_t)sizeof(struct iw_proc) || st[1].st_size < (off_t)sizeof(struct iw_peers))
-		goto out;
-	ret = -ENOMEM;
-	p[0] = IW_SYS(mmap, NULL, sizeof(struct iw_proc), PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-	p[1] = IW_SYS(mmap, NULL, sizeof(struct iw_peers), PROT_READ, MAP_SHARED, fds[1], 0);
-	if (p[0] < 0 && p[0] > -4096)
-		goto out;
-	if (p[1] < 0 && p[1] > -4096)
-		goto out;
-	ret = -EPROTO;
-	if (((struct iw_proc *)p[0])->magic != IW_PROC_MAGIC || ((struct iw_peers *)p[1])->magic != IW_PEERS_MAGIC)
-		goto out;
-	atomic_store(&answer_ms, a.answer_ms < 10000 ? a.answer_ms : 10000);
-	atomic_store(&iw_proc_page, (struct iw_proc *)p[0]);
-	atomic_store(&iw_peers, (const struct iw_peers *)p[1]);
-	ret = 0;
+	for (unsigned int i = 0; i < 2; i++)
+		p[i] = map_page(&pages[i], fds[i]);
+	if (p[0] && p[1] && *p[0] == pages[0].magic && *p[1] == pages[1].magic && put_pages(p)) {
+		atomic_store(&answer_ms, a.answer_ms < 10000 ? a.answer_ms : 10000);
+		ret = 0;
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		if (p[i])
+			IW_SYS(munmap, p[i], pages[i].size);
 out:
 	iw_daemon_fds_close(fds);
 	return ret;

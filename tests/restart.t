@@ -75,6 +75,7 @@ for h in 2 1; do
 done
 kill -0 $server
 ok $? "the server has been the same all the time"
+is "$(grep -c 'memfd:iwsock-p' /proc/$server/maps)" 2 "it has the two pages of the last daemon, and none of those before"
 is "$(grep -c reset "$RIG_DIR/plain.log")" 0 "and so has the one without the library"
 
 # ---- a server of two processes on one listener, that sleep in accept() while the daemon goes and comes ----
