@@ -63,16 +63,18 @@ void agent_take(struct stream *st, bool dead, unsigned int *pause, unsigned int 
 {
 	const struct stream_map *m = st->map;
 	const struct iw_rs *rs = &st->remote->f->rs;
-	bool room;
+	int ret;
 
 	/* before an octet moves: the map is not the state any more, and while it is imported there is none */
 	atomic_store(&stream_page_end(st)->hand, IW_HAND_VOID);
-	room = carrier_room(st);
-	if (!room || import(st, dead)) {
-		if (room)
-			stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
-		else
+	ret = carrier_room(st) ? import(st, dead) : -ENOMEM;
+	if (ret) {
+		if (ret == -ENOMEM)
 			stream_log(st, LOG_WARNING, "no memory to go on with it: reset");
+		else if (ret == -ENOTCONN)	/* which cannot be counted on any more: nobody reads it */
+			stream_log(st, LOG_INFO, "the application died, behind the other end: reset");
+		else
+			stream_log(st, LOG_WARNING, "the application %s its queue pair unsound: reset", dead ? "died, and left" : "left");
 		remote_cut(st, ECONNRESET);
 		return;
 	}

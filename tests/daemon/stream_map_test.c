@@ -1337,29 +1337,72 @@ static void a_late_reader(void **state)
 	all_gone();
 }
 
+/* What warnings there are while it runs. */
+static void logged(void (*run)(void), char text[4096])
+{
+	int log = memfd_create("log", MFD_CLOEXEC), was = dup(2);
+	ssize_t n;
+
+	dup2(log, 2);
+	log_init(LOG_WARNING, 1);
+	run();
+	log_init(0, 1);
+	dup2(was, 2);
+	n = pread(log, text, 4095, 0);
+	text[n > 0 ? n : 0] = '\0';
+	close(log);
+	close(was);
+}
+
+static void unmap_first(void)
+{
+	unmap(0);
+}
+
 static void an_unsound_map_is_logged(void **state)
 {
-	static char text[4096];
-	int log = memfd_create("log", MFD_CLOEXEC), was = dup(2);
+	char text[4096];
 
 	remote_pair();
 	map(0);
 	both_ways();
 	lib[0].end.f->rs.rx_cons += 1 << 30;
-	dup2(log, 2);
-	log_init(LOG_WARNING, 1);
-	unmap(0);
-	log_init(0, 1);
-	dup2(was, 2);
-	assert_true(pread(log, text, sizeof(text) - 1, 0) > 0);
+	logged(unmap_first, text);
 	assert_non_null(strstr(text, "left its queue pair unsound: reset"));
-	close(log);
-	close(was);
 	expect_end(&app[0], -ECONNRESET);
 	expect_end(&app[1], -ECONNRESET);
 	close_app(0);
 	close_app(1);
 	all_gone();
+}
+
+static void die_behind_a_reset(void)
+{
+	die(0);
+	all_gone();
+}
+
+/* One whose other end had reset the connection, which it had seen or not, has left nothing wrong. */
+static void dead_behind_a_reset(void **state)
+{
+	char text[4096], b[64];
+
+	for (int seen = 0; seen < 2; seen++) {
+		eventfd_t n;
+
+		remote_pair();
+		map(0);
+		assert_int_equal(stream_close(app[1].g.stream_id), 0);
+		if (seen)
+			assert_int_equal(next(0, b), -ECONNRESET);
+		close_app(1);
+		logged(die_behind_a_reset, text);
+		assert_string_equal(text, "");
+		if (!seen) {
+			eventfd_read(life[0], &n);
+			next_pair();
+		}
+	}
 }
 
 static void a_scribbled_map(void **state)
@@ -1661,7 +1704,7 @@ int main(void)
 		M(reset_by_the_library), M(reset_by_the_peer), M(ended_from_outside), M(not_ended_while_offered), M(the_daemon_leaves),
 		M(dead), M(dead_before_it_noted_what_it_sent), M(dead_before_it_noted_what_it_received), M(dead_with_octets_received_and_not_noted),
 		M(dead_in_a_change), M(dead_with_other_counts), M(hung_up_and_alive), M(hung_up_and_ended),
-		M(an_unsound_map_is_logged), M(a_scribbled_map), M(a_map_with_some_wrong), M(a_map_that_says_less), M(a_late_reader), M(a_burst_whose_owner_does_not_run),
+		M(an_unsound_map_is_logged), M(dead_behind_a_reset), M(a_scribbled_map), M(a_map_with_some_wrong), M(a_map_that_says_less), M(a_late_reader), M(a_burst_whose_owner_does_not_run),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
