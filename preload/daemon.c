@@ -43,6 +43,8 @@ struct waiter {
 	size_t size;
 	void *reply;
 	int *fds;
+	uint32_t grace_ms;
+	uint64_t until;
 	uint64_t granted;		/* stream whose STREAM is here already: the ACK has to follow */
 };
 #define WAITER_DONE	1u
@@ -109,23 +111,34 @@ static void drop(unsigned int retry_ms)
 		waiter_done(waiters, -ENOTCONN);
 }
 
-static uint64_t deadline(void)
+static uint64_t deadline(uint32_t grace_ms)
 {
-	return iw_now_ms() + atomic_load(&answer_ms) + IW_DAEMON_GRACE_MS;
+	return iw_now_ms() + atomic_load(&answer_ms) + grace_ms;
+}
+
+/* Who gives up breaks the connection for all: not while somebody waits who has more to lose, and gives up later. */
+static uint64_t until_of(const struct waiter *w)
+{
+	uint64_t until = w->until;
+
+	for (const struct waiter *o = waiters; o && w->grace_ms <= IW_DAEMON_GRACE_MS; o = o->next)
+		if (o->grace_ms > IW_DAEMON_GRACE_MS && o->until > until)
+			until = o->until;
+	return until;
 }
 
 /* Ask and wait for the answer while nobody else can: caller holds ctl_lock, no request is waiting. */
 static int exchange(int fd, void *msg, int fd_in, void *reply, size_t size, int fds[2])
 {
-	uint64_t until = deadline();
+	uint64_t until = deadline(IW_DAEMON_GRACE_MS);
 	struct iw_ctl_hdr *h = msg;
 	union iw_daemon_in in;
 	int ret;
 
 	h->seq = ++seq;
-	ret = iw_daemon_io_send_until(fd, msg, fd_in, until);
+	ret = iw_daemon_io_send_until(fd, msg, fd_in, until, IW_DAEMON_GRACE_MS);
 	while (!ret && (ret = iw_daemon_io_receive(fd, &in, fds)) == -EAGAIN)
-		ret = iw_daemon_io_wait_answer(fd, POLLIN, until);
+		ret = iw_daemon_io_wait_answer(fd, POLLIN, until, IW_DAEMON_GRACE_MS);
 	if (ret)
 		return ret;
 	if (in.h.seq != h->seq || in.h.len != size) {
@@ -378,9 +391,9 @@ static void dispatch(int fd)
 }
 
 /* One turn of a waiting thread: read for all, or sleep while another one does. Caller does not hold ctl_lock. */
-static void wait_turn(struct waiter *w, uint64_t until)
+static void wait_turn(struct waiter *w)
 {
-	uint64_t sigs = iw_lock(&ctl_lock), now = iw_now_ms();
+	uint64_t sigs = iw_lock(&ctl_lock), now = iw_now_ms(), until = until_of(w);
 	uint32_t state = atomic_load(&w->state);
 	int fd = atomic_load(&ctl_fd), ret;
 
@@ -397,7 +410,7 @@ static void wait_turn(struct waiter *w, uint64_t until)
 	}
 	reading = true;
 	iw_unlock(&ctl_lock, sigs);
-	ret = iw_daemon_io_wait_answer(fd, POLLIN, until);
+	ret = iw_daemon_io_wait_answer(fd, POLLIN, until, w->grace_ms);
 	sigs = iw_lock(&ctl_lock);
 	reading = false;
 	if (ret == -ETIMEDOUT && !(atomic_load(&w->state) & WAITER_DONE)) {
@@ -415,7 +428,7 @@ static void wait_turn(struct waiter *w, uint64_t until)
 
 static int request(void *msg, int fd_in, struct waiter *w, uint64_t gen)
 {
-	uint64_t sigs = iw_lock(&ctl_lock), until = 0;
+	uint64_t sigs = iw_lock(&ctl_lock);
 	struct iw_ctl_hdr *h = msg;
 	int ret = gen ? 0 : open_held();
 
@@ -424,9 +437,9 @@ static int request(void *msg, int fd_in, struct waiter *w, uint64_t gen)
 	if (!ret && !ours(atomic_load(&ctl_fd)))
 		ret = -ENOTCONN;
 	if (!ret) {
-		until = deadline();
+		w->until = deadline(w->grace_ms);
 		h->seq = w->seq = ++seq;
-		ret = iw_daemon_io_send_until(atomic_load(&ctl_fd), msg, fd_in, until);
+		ret = iw_daemon_io_send_until(atomic_load(&ctl_fd), msg, fd_in, w->until, w->grace_ms);
 		if (ret)
 			drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
 	}
@@ -438,14 +451,14 @@ static int request(void *msg, int fd_in, struct waiter *w, uint64_t gen)
 	if (ret)
 		return ret;
 	while (!(atomic_load(&w->state) & WAITER_DONE))
-		wait_turn(w, until);
+		wait_turn(w);
 	if (w->ret)
 		iw_daemon_fds_close(w->fds);
 	return w->ret;
 }
 
 /* Requests of several threads wait side by side. */
-int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen)
+int iw_daemon_ask_within(uint32_t grace_ms, void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen)
 {
 	int none[2], *fds = fds_out ? fds_out : none, r = -ENOTCONN;
 	uint64_t sigs;
@@ -455,7 +468,7 @@ int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_
 		return -ENOTCONN;
 	sigs = iw_sig_block();
 	for (int attempt = 0; attempt < (gen ? 1 : 2) && r == -ENOTCONN; attempt++) {
-		struct waiter w = { .size = reply_size, .reply = reply, .fds = fds };
+		struct waiter w = { .size = reply_size, .reply = reply, .fds = fds, .grace_ms = grace_ms };
 
 		r = request(msg, fd_in, &w, gen);
 	}
@@ -463,6 +476,11 @@ int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_
 	if (!fds_out)
 		iw_daemon_fds_close(fds);
 	return r;
+}
+
+int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen)
+{
+	return iw_daemon_ask_within(IW_DAEMON_GRACE_MS, msg, fd_in, reply, reply_size, fds_out, gen);
 }
 
 /*

@@ -71,9 +71,9 @@ static bool stands_still(int fd)
 
 #define LOOK_MS	10u
 
-int iw_daemon_io_wait_answer(int fd, short events, uint64_t until)
+int iw_daemon_io_wait_answer(int fd, short events, uint64_t until, uint32_t grace_ms)
 {
-	uint64_t next = until - IW_DAEMON_GRACE_MS, now = iw_now_ms();
+	uint64_t next = until - grace_ms, now = iw_now_ms();
 	bool still = false;
 	int ret;
 
@@ -150,13 +150,13 @@ int iw_daemon_fds_close(int fds[2])
 	return 0;
 }
 
-int iw_daemon_io_send_until(int fd, void *msg, int fd_in, uint64_t until)
+int iw_daemon_io_send_until(int fd, void *msg, int fd_in, uint64_t until, uint32_t grace_ms)
 {
 	long r;
 	int ret;
 
 	while ((r = iw_daemon_io_send(fd, msg, fd_in)) == -EAGAIN || r == -EINTR) {
-		ret = iw_daemon_io_wait_answer(fd, POLLOUT, until);
+		ret = iw_daemon_io_wait_answer(fd, POLLOUT, until, grace_ms);
 		if (ret)
 			return ret;
 	}

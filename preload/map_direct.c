@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "daemon.h"
+#include "daemon_io.h"
 #include "internal.h"
 #include "lock.h"
 #include "map_priv.h"
@@ -16,6 +17,8 @@
 #include "swap.h"
 #include "sys.h"
 #include "tcpstate.h"
+
+#define REST_MS	10000u	/* as long as the daemon runs: on a very busy machine */
 
 /* What belongs to the file. */
 static void as_it_was(int from, int to, const struct iw_flags *f)
@@ -44,7 +47,9 @@ int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd)
 	m.conn_id = 0;
 	m.fd = fd;
 	m.pad = 0;
-	if (!iw_daemon_dialled() || iw_daemon_ask(&m, mine, &r, sizeof(r), fds, 0) || r.result) {
+	if (!iw_daemon_dialled())
+		return -EAGAIN;
+	if (iw_daemon_ask_within(type == IW_CTL_REST ? REST_MS : IW_DAEMON_GRACE_MS, &m, mine, &r, sizeof(r), fds, 0) || r.result) {
 		iw_flags_write(mine, &f);
 		return -1;
 	}

@@ -10,6 +10,7 @@
 
 #include "proto/ctlmsg.h"
 #include "daemon.h"
+#include "deadline.h"
 #include "internal.h"
 #include "kick.h"
 #include "lock.h"
@@ -25,6 +26,7 @@
 #include "sys.h"
 #include "tcpstate.h"
 
+#define AGAIN_MS	3000u
 #define TRIES	100	/* to find a number of a stream that another thread moves */
 
 /* Locked: to the agent, once only. */
@@ -226,15 +228,16 @@ static int duplicate(int fd, struct iw_stream *s)
 }
 
 /*
- * The other carrier, or -1: without the daemon the pair is reset. All is done to a duplicate of our own, as the number may be something else's at any time.
+ * The other carrier, or -1: without the daemon, which may be about to be started again, the pair is reset. All is done to a duplicate of our own, as the number may be something else's at any time.
  * Where there is none any more, there is nothing to give, and nobody to tell.
  */
 static int rest_elsewhere(int fd, struct iw_stream *s)
 {
 	int mine = duplicate(fd, s), carrier = -1;
+	uint64_t until = iw_now_ms() + AGAIN_MS;
 
-	if (mine >= 0)
-		carrier = iw_map_ask_carrier(IW_CTL_REST, mine, fd);
+	while (mine >= 0 && (carrier = iw_map_ask_carrier(IW_CTL_REST, mine, fd)) == -EAGAIN && iw_now_ms() < until)
+		IW_SYS(ppoll, NULL, 0, &(struct timespec){ .tv_nsec = 10000000 }, NULL, 8);
 	if (mine == -EMFILE)
 		fd = current(s, fd);
 	if (carrier < 0 && mine != -1 && iw_fd_ino(mine < 0 ? fd : mine) == s->ino)

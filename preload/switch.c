@@ -493,7 +493,7 @@ static bool back(int fd, struct iw_stream *s)
 	struct numbers p;
 	bool done;
 
-	if (iw_stream_local(s) || s->ctl_gen != iw_daemon_gen() || !numbers_find(&p, fd, iw_stream_word(s), atomic_load(&s->refs)))
+	if (iw_stream_local(s) || iw_stream_own(s, fd) || !numbers_find(&p, fd, iw_stream_word(s), atomic_load(&s->refs)))
 		return false;
 	if (!s->holder || !gate_close(&p))
 		return false;

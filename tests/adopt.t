@@ -128,6 +128,26 @@ kill -9 "$pid"
 started
 is "$kept" 1 "nor in the store"
 
+# ---- what has to be the daemon's, where there is none: it waits for the next one ----
+host_told 2 near "$PY" "$RIG_TESTS/lib/crowd.py" client "$B" 7502 3
+near=$!
+three() { tell near "ask 20" && [ "$(stream_count 2 "r['path'] == 'rings'")" = 6 ]; }
+until_true 20 three
+ok $? "three pairs"
+: >"$RIG_DIR/ready.late"
+kill -9 "$pid"
+tell near "leave 3" &
+told=$!
+asks() { grep -qs poll "/proc/$near/wchan"; }
+until_true 5 asks
+ok $? "octets are unread as a child comes, and no daemon is there: it is waited for"
+rm "$RIG_DIR/ready.late"
+started
+wait $told
+ok $? "the next one has them"
+tell_end near "$near"
+is "$?" 0 "and they come to a proper end" || diag "$(cat "$RIG_DIR/near.log")"
+
 # ---- what the manager has lost ----
 host_told 2 near "$PY" "$RIG_TESTS/lib/crowd.py" client "$B" 7502 3
 near=$!
@@ -187,5 +207,40 @@ is "$kept" 0 "what goes on is not in the store"
 ok $? "so a daemon that is killed takes them along: a reset"
 until_true 10 no_streams 2
 ok $? "nothing is left of them" || diag "$(host_ctl 2 streams)"
+host_end "$supervisor"
+
+# ---- streams that it relays, as the other end has not come, or never will: not lost either, and their programs get them back ----
+: >"$RIG_DIR/ready"
+starts=0
+# shellcheck disable=SC2086
+host_bg 2 iwarpd.2.log "$PY" "$RIG_TESTS/lib/supervisor.py" "$RIG_DIR/ready" "$IW_BUILD/iwarpd" --run-dir "$(host_dir 2)" $RIG_DAEMON_OPTS -o go=at-once
+supervisor=$!
+started
+ok $? "a daemon that waits for nobody"
+printf 'upgrade_after 0\n' >"$RIG_DIR/early.conf"
+host_bg 1 plain.log "$PY" "$RIG_TESTS/lib/crowd.py" server "$A" 7503
+host_port 1 7503
+relayed() { stream_count 2 "r['state'] == 'relay'"; }
+some_relayed() { tell crowd "ask 1" && [ "$(relayed)" -ge 5 ]; }
+back() { tell crowd "ask 20" && [ "$(stream_count 2 "r['state'] == 'plain'")" = $N ]; }
+for how in pour flood; do
+	host_told 2 crowd env IWSOCK_CONF="$RIG_DIR/early.conf" "$PY" "$RIG_TESTS/lib/crowd.py" client "$A" 7503 $N
+	client=$!
+	until_true 20 some_relayed
+	ok $? "$how: connections are relayed" || diag "$(host_ctl 2 streams | head -n 5)"
+	tell crowd $how
+	kill -STOP "$client"
+	had=$(relayed)
+	kill "$pid"
+	started
+	is "$(relayed)" "$had" "$how: restarted, the next one has those that are" && at_least "$had" 1 "$how: which are some"
+	kill -CONT "$client"
+	tell crowd calm
+	ok $? "$how: every octet comes"
+	until_true 20 back
+	ok $? "$how: all are their program's own again" || diag "$(host_ctl 2 streams | head -n 5)"
+	tell_end crowd "$client"
+	is "$?" 0 "$how: and come to a proper end" || diag "$(cat "$RIG_DIR/crowd.log")"
+done
 host_end "$supervisor"
 done_testing

@@ -7,7 +7,7 @@
  * Octets of the other direction may lie in the other end's ring: it reads them, or closes with them unread, which is a reset.
  *
  * Covered: the giver, who waits for the daemon for a while; a reader (another thread, a child) before, meanwhile and behind that; the other
- * end, which sends and then waits for the end; deaths of all three, of the daemon before and after it answered.
+ * end, which sends and then waits for the end; deaths of all three, of the daemon before and after it answered, with a next one that is asked then.
  * Left to others: the ring before it was shut (tests/ring.pml). The cut is in the sizes: one or two octets in the ring, three in all, carriers of two.
  */
 #define N 3		/* octets of the other end, the first ones of which are in the ring */
@@ -31,9 +31,11 @@ bool closed;			/* the other end, at once, without having shut its half before */
 bool relayed;			/* the page: */
 mtype mine = OPEN, theirs = OPEN;
 
+bool taken;			/* by a daemon, what was in the ring */
 bool asked, answered;
 bool given;			/* the new carrier is in place of the old one */
 bool held;			/* nobody of the process takes anything meanwhile */
+bool next;			/* another daemon, and what it has: nobody ends it */
 bool gave_up;
 bool program_dead, daemon_dead, other_dead;
 byte sent, got;
@@ -89,10 +91,25 @@ proctype Giver()
 	:: ring > 0 && !daemon_dead -> d_step { c_held++; asked = true }
 	:: ring > 0 && daemon_dead -> goto reset
 	fi;
-	if
+wait:	if
 	:: answered ->
 		d_step { c_held--; given = true }
-	:: daemon_dead && !answered -> goto reset
+	:: daemon_dead && !answered && (next || !n_gone) -> goto reset	/* nobody comes in time */
+	:: daemon_dead && !answered && !next && n_gone ->
+#ifndef FAULT_AGAIN
+		if	/* what the one before has taken of it nobody has */
+		:: relayed -> goto reset
+		:: else
+		fi;
+#endif
+		atomic {
+			next = true;
+			c_held++;
+			n_gone = false;
+			do :: nempty(n) -> n?x :: empty(n) -> break od;
+			run Daemon(true)
+		};
+		goto wait
 	:: true ->		/* it takes too long */
 reset:
 #ifdef FAULT_LATE
@@ -178,7 +195,7 @@ inline record(state, what)
 #endif
 }
 
-proctype Daemon()
+proctype Daemon(bool second)
 {
 	byte i, v;
 	bool up_over, down_over;
@@ -192,7 +209,7 @@ proctype Daemon()
 #ifndef FAULT_RELAYED
 	relayed = true;
 #endif
-	i = 0;
+	d_step { i = (taken -> ring : 0); taken = true };
 	do	/* what was left comes first */
 	:: d_step { i < ring && nfull(n) -> n!i; i++ }
 	:: i == ring -> break
@@ -238,7 +255,7 @@ finish:
 	c_cut = true;
 	n_cut = true
 out:	skip
-	} unless { daemon_dead };
+	} unless { daemon_dead && !second };
 	d_step {
 		n_gone = true;
 		if :: asked -> c_held-- :: else fi
@@ -253,7 +270,7 @@ init {
 		run Other();
 		run Giver();
 		run Reader();
-		run Daemon()
+		run Daemon(false)
 	}
 	if
 	:: true -> program_dead = true

@@ -270,7 +270,7 @@ void proposal_revive(struct client *c, struct stream *st, uint64_t conn_id, int 
 	struct stream_info i;
 	struct proposal *p;
 
-	if (stream_cm_data(st) || stream_state(st) != STREAM_RUNNING || !stream_look(stream_id(st), &i) || i.uid != c->uid || proposal_find(c, conn_id))
+	if (stream_cm_data(st) || (stream_state(st) != STREAM_RUNNING && stream_state(st) != STREAM_RELAY) || !stream_look(stream_id(st), &i) || i.uid != c->uid || proposal_find(c, conn_id))
 		return;
 	p = room(c);
 	if (!p)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
@@ -27,10 +28,12 @@
 #include "keep_pair.h"
 #include "leave.h"
 #include "life.h"
+#include "relay.h"
 #include "remote.h"
 #include "remote_mem.h"
 #include "stream_priv.h"
 #include "table.h"
+#include "upgrade.h"
 
 #define MAGIC	0x49574b50u	/* "IWKP" */
 #define VERSION	5u
@@ -52,6 +55,13 @@ struct kept {			/* the rest of a stream, where its area begins */
 };
 static_assert(sizeof(struct kept) <= REMOTE_KEPT, "kept");
 
+#define RELAYED	0x49574b52u	/* "IWKR" */
+struct kept_relay {		/* of one that is relayed, in the place of an area */
+	struct kept kept;
+	uint64_t id, size;	/* of the segment */
+	struct relay_kept relay;
+};
+
 static unsigned long long ino(int fd)
 {
 	struct stat st;
@@ -59,9 +69,9 @@ static unsigned long long ino(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
-static void name_of(const struct stream *st, const struct area *map, char name[NOTIFY_NAME])
+static void name_of(const struct stream *st, int area, const struct area *map, char name[NOTIFY_NAME])
 {
-	snprintf(name, NOTIFY_NAME, PREFIX "%016llx-%llx-%llx-%llx", (unsigned long long)st->id, ino(st->segment), ino(st->remote->area->fd), map ? ino(map->fd) : 0);
+	snprintf(name, NOTIFY_NAME, PREFIX "%016llx-%llx-%llx-%llx", (unsigned long long)st->id, ino(st->segment), ino(area), map ? ino(map->fd) : 0);
 }
 
 static struct kept *kept_of(const struct stream *st)
@@ -69,10 +79,9 @@ static struct kept *kept_of(const struct stream *st)
 	return (struct kept *)st->remote->area->mem;
 }
 
-static void note(const struct stream *st)
+static void note(const struct stream *st, struct kept *k)
 {
 	const struct stream_end *e = &st->end[0];
-	struct kept *k = kept_of(st);
 
 	*k = (struct kept){
 		.magic = MAGIC, .version = VERSION, .cookie = e->cookie, .since_ms = st->since_ms, .active_ms = st->active_ms, .tx_bytes = st->tx_bytes,
@@ -87,8 +96,8 @@ int keep(struct stream *st, const struct area *map, int owner)
 	char name[NOTIFY_NAME];
 	int ret;
 
-	note(st);
-	name_of(st, map, name);
+	note(st, kept_of(st));
+	name_of(st, st->remote->area->fd, map, name);
 	ret = notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
 	if (!ret)
 		kept_of(st)->map = ino(map->fd);
@@ -101,11 +110,33 @@ int keep_pumped(struct stream *st)
 	char name[NOTIFY_NAME];
 	int ret;
 
-	note(st);
+	note(st, kept_of(st));
 	remote_exposed(st, kept_of(st)->exposed);
-	name_of(st, NULL, name);
+	name_of(st, st->remote->area->fd, NULL, name);
 	ret = notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
 	kept_of(st)->pumped = !ret;
+	return ret;
+}
+
+int keep_relayed(struct stream *st)
+{
+	int fds[] = { st->end[0].tcp, st->d, st->segment, memfd_create("iwsock-relay", MFD_CLOEXEC) }, ret = -ENOMEM;
+	struct kept_relay *k = malloc(sizeof(*k));
+	char name[NOTIFY_NAME];
+
+	if (k && fds[3] >= 0) {
+		note(st, &k->kept);
+		k->kept.magic = RELAYED;
+		k->id = st->id;
+		k->size = st->size;
+		relay_note(st, &k->relay);
+		name_of(st, fds[3], NULL, name);
+		if (pwrite(fds[3], k, sizeof(*k), 0) == sizeof(*k))
+			ret = notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
+	}
+	free(k);
+	if (fds[3] >= 0)
+		close(fds[3]);
 	return ret;
 }
 
@@ -114,7 +145,7 @@ void keep_not(struct stream *st, const struct area *map)
 	char name[NOTIFY_NAME];
 
 	kept_of(st)->map = 0;
-	name_of(st, map, name);
+	name_of(st, st->remote->area->fd, map, name);
 	notify_forget(name);
 }
 
@@ -199,9 +230,39 @@ static void revived(struct found *x, struct stream *st)
 	leave_revived(st);
 }
 
+/* With T, carrier and segment in their places; in the table. */
+static struct stream *made_again(struct found *x, uint64_t id, struct kept *k, size_t size, bool relayed)
+{
+	struct stream_owner o = { .pid = k->pid, .uid = k->uid, .fd = k->fd, .program = k->program };
+	struct stream *st;
+
+	k->program[sizeof(k->program) - 1] = 0;
+	st = stream_revive(id, &k->tuple, &o, x->segment, size, relayed);
+	if (!st)
+		return NULL;
+	st->client = k->client;
+	st->since_ms = k->since_ms;
+	st->active_ms = k->active_ms;
+	st->tx_bytes = st->before.tx_bytes = k->tx_bytes;
+	st->rx_bytes = st->before.rx_bytes = k->rx_bytes;
+	st->kept = k->tcp;
+	st->end[0].cookie = k->cookie;
+	st->end[0].tcp = x->tcp;
+	st->d = x->d;
+	x->segment = x->tcp = x->d = -1;
+	table_add(st);
+	return st;
+}
+
+static int dropped(struct stream *st, int ret)
+{
+	st->tcp_reset = true;	/* the library may go on */
+	stream_kill(st);
+	return ret;
+}
+
 static int again(struct found *x)
 {
-	struct stream_owner o;
 	struct iw_remote f;
 	struct stream *st;
 	struct kept k;
@@ -213,31 +274,45 @@ static int again(struct found *x)
 		return -ENOENT;
 	if (!k.pumped && k.map && k.map != ino(x->map))
 		return -ESTALE;
-	k.program[sizeof(k.program) - 1] = 0;
-	o = (struct stream_owner){ .pid = k.pid, .uid = k.uid, .fd = k.fd, .program = k.program };
-	st = stream_revive(f.stream_id, &k.tuple, &o, x->segment, IW_PAGE_RINGS + (size_t)f.p.tx_len + f.p.rx_len);
+	st = made_again(x, f.stream_id, &k, IW_PAGE_RINGS + (size_t)f.p.tx_len + f.p.rx_len, false);
 	if (!st)
 		return -EINVAL;
-	st->client = k.client;
-	st->since_ms = k.since_ms;
-	st->active_ms = k.active_ms;
-	st->tx_bytes = st->before.tx_bytes = k.tx_bytes;
-	st->rx_bytes = st->before.rx_bytes = k.rx_bytes;
-	st->kept = k.tcp;
-	st->end[0].cookie = k.cookie;
-	st->end[0].tcp = x->tcp;
-	st->d = x->d;
-	x->segment = x->tcp = x->d = -1;
-	table_add(st);
 	ret = revive(x, st, &f);
-	if (!ret) {
-		count_begins(st);
-		revived(x, st);
-		return 0;
+	if (ret)
+		return dropped(st, ret);
+	count_begins(st);
+	revived(x, st);
+	return 0;
+}
+
+/* The proposals went with that daemon: its program gets it back, and begins anew. */
+static int relayed_again(struct found *x)
+{
+	struct kept_relay *k = malloc(sizeof(*k));
+	struct stream *st = NULL;
+	int ret = k ? -ENOENT : -ENOMEM;
+
+	if (k && x->tcp >= 0 && x->d >= 0 && x->segment >= 0 && pread(x->area, k, sizeof(*k), 0) == sizeof(*k) && k->kept.version == VERSION) {
+		st = made_again(x, k->id, &k->kept, k->size, true);
+		ret = !st ? -EINVAL : !(ret = upgrade_new(st)) ? relay_revive(st, &k->relay) : ret;
 	}
-	st->tcp_reset = true;	/* the library may go on */
-	stream_kill(st);
-	return ret;
+	free(k);
+	if (!st || ret)
+		return st ? dropped(st, ret) : ret;
+	st->state = STREAM_RELAY;
+	upgrade_over(st);
+	count_begins(st);
+	notify_forget(x->name);
+	stream_want_back(st, true);
+	relay_go(st);
+	return 0;
+}
+
+static bool is_relayed(int area)
+{
+	uint32_t magic;
+
+	return area >= 0 && pread(area, &magic, sizeof(magic), 0) == sizeof(magic) && magic == RELAYED;
 }
 
 static void mapped(const char *name, const int *fds, unsigned int n)
@@ -253,7 +328,7 @@ static void mapped(const char *name, const int *fds, unsigned int n)
 		else
 			close(fds[i]);
 	}
-	ret = again(&x);
+	ret = is_relayed(x.area) ? relayed_again(&x) : again(&x);
 	if (ret == -ESTALE) {
 		notify_forget(x.name);
 	} else if (ret) {

@@ -10,6 +10,7 @@ struct stream;
 int keep(struct stream *st, const struct area *map, int owner);
 /* One that has come to rest as the daemon ends, with all of its state in its area: T, carrier, segment, area. */
 int keep_pumped(struct stream *st);
+int keep_relayed(struct stream *st);	/* the same, halted: T, carrier, segment, and what the relay had */
 void keep_not(struct stream *st, const struct area *map);	/* any more */
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The daemon ends in order: streams between hosts that it pumps are the next one's. Each comes to rest, whatever is under way, with all of its state in its
- * area and its segment, which lie in the service manager's store with T and the carrier then (keep.c).
+ * area and its segment, which lie in the service manager's store with T and the carrier then (keep.c). So do those that it relays.
  */
 #include "leave.h"
 
@@ -12,9 +12,11 @@
 #include "carrier_pump.h"
 #include "keep.h"
 #include "map_priv.h"
+#include "relay.h"
 #include "remote.h"
 #include "remote_mem.h"
 #include "table.h"
+#include "upgrade.h"
 
 static void halted(void *ctx)
 {
@@ -64,9 +66,29 @@ static void look(struct stream *st)
 	}
 }
 
+/* One that is being upgraded, joined or given back is over with that soon. */
+static bool can_relayed(const struct stream *st)
+{
+	const struct stream_relay *r = st->relay;
+
+	return st->state == STREAM_RELAY && !st->app_closed && !st->join && !st->back && !upgrade_open(st) && !r->lost && !r->resets && !r->over;
+}
+
+static void relayed(struct stream *st)
+{
+	if (st->relay->halts && !can_relayed(st)) {
+		relay_resume(st, 0);
+	} else if (can_relayed(st) && !st->relay->halts) {
+		upgrade_over(st);
+		relay_halt(st);
+	} else if (st->relay->halts && relay_halted(st)) {
+		st->relay->left_on = !keep_relayed(st);
+	}
+}
+
 bool leave_left(const struct stream *st)
 {
-	return st->map && st->map->stage == MAP_LEFT;
+	return (st->map && st->map->stage == MAP_LEFT) || (st->relay && st->relay->left_on);
 }
 
 unsigned int streams_hand_on(void)
@@ -81,7 +103,9 @@ unsigned int streams_hand_on(void)
 			look(st);
 		else if (st->state == STREAM_RUNNING)
 			begin(st);
-		wait += !leave_left(st) && (st->state == STREAM_STARTING || st->state == STREAM_RUNNING || st->state == STREAM_CLOSING);
+		else if (st->state == STREAM_RELAY)
+			relayed(st);
+		wait += !leave_left(st) && (st->state == STREAM_STARTING || st->state == STREAM_RUNNING || st->state == STREAM_RELAY || st->state == STREAM_CLOSING);
 	}
 	return wait;
 }

@@ -378,7 +378,7 @@ static struct stream *revived(uint64_t id, const struct iw_tuple *t, const struc
 	return st;
 }
 
-struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size)
+struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size, bool relayed)
 {
 	struct prm_bill relay = { .n[PRM_MEMORY] = relay_memory() };
 	struct stream *st = revived(id, t, o);
@@ -391,8 +391,10 @@ struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct
 		stream_free(st);
 		return NULL;
 	}
-	prm_give(rnic_pd_user(st->pd), &relay);
-	st->reserved.n[PRM_MEMORY] -= relay.n[PRM_MEMORY];
+	if (!relayed) {
+		prm_give(rnic_pd_user(st->pd), &relay);
+		st->reserved.n[PRM_MEMORY] -= relay.n[PRM_MEMORY];
+	}
 	st->segment = segment;
 	st->size = size;
 	st->page = p;

@@ -22,7 +22,7 @@ void stream_uncount(struct stream *st, unsigned int end);	/* in its user's quota
 void stream_log_line(const struct stream *st, int level, const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 #define stream_log(st, level, ...) stream_log_line(st, level, __FILE__, __LINE__, __VA_ARGS__)
 /* One of a daemon before us, without connection and carrier, not in the table yet. Takes over the segment. NULL: it cannot be. */
-struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size);
+struct stream *stream_revive(uint64_t id, const struct iw_tuple *t, const struct stream_owner *o, int segment, size_t size, bool relayed);
 /* The same of a pair, both ends: LOCAL. counted: in the quota of its user. */
 struct stream *stream_revive_pair(uint64_t id, const struct iw_tuple t[2], const struct stream_owner o[2], const bool counted[2], int segment, size_t size);
 void stream_kill(struct stream *st);		/* to DEAD; freed when nothing is in flight */

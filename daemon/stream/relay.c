@@ -180,11 +180,28 @@ void relay_unmute(struct stream *st)
 	relay_go(st);
 }
 
+bool relay_halted(const struct stream *st)
+{
+	return !st->d_rx.busy && !st->d_tx.busy && !st->t_rx.busy && !st->t_tx.busy;
+}
+
 bool relay_resting(const struct stream *st)
 {
-	const struct stream_relay *r = st->relay;
+	return relay_halted(st) && !relay_hand(&st->relay->up) && !relay_hand(&st->relay->down);
+}
 
-	return !st->d_rx.busy && !st->d_tx.busy && !st->t_rx.busy && !st->t_tx.busy && !relay_hand(&r->up) && !relay_hand(&r->down);
+void relay_halt(struct stream *st)
+{
+	st->relay->halts = true;
+	st->on_hup = NULL;	/* the next one hears of it */
+	relay_still(st, true, true, NULL);
+	engine_cancel(&st->t_tx);
+	engine_cancel(&st->d_tx);
+}
+
+static bool called_back(const struct stream *st, int res)
+{
+	return st->relay->halts && res == -ECANCELED;
 }
 
 static void deaf_end(struct timer *t)
@@ -201,6 +218,7 @@ void relay_resume(struct stream *st, unsigned int ms)
 	bool untold = !st->on_hup;
 
 	r->rest = NULL;
+	r->halts = false;
 	if (ms)
 		timer_start(&r->deaf_timer, ms, deaf_end);
 	else
@@ -289,7 +307,7 @@ static void up_sent(struct op *op, int res, bool more)
 		return;
 	}
 	d = &st->relay->up;
-	if (res < 0 && !engine_file_again(st->end[0].tcp, res, &st->relay->spun)) {
+	if (res < 0 && !called_back(st, res) && !engine_file_again(st->end[0].tcp, res, &st->relay->spun)) {
 		relay_lost(st, -res);
 		return;
 	}
@@ -324,7 +342,7 @@ static void up_go(struct stream *st)
 	struct stream_relay *r = st->relay;
 	struct relay_dir *d = &r->up;
 
-	if (st->state == STREAM_DEAD || r->over || r->lost)
+	if (st->state == STREAM_DEAD || r->over || r->lost || r->halts)
 		return;
 	if (r->resets)
 		abort_behind(st);
@@ -360,7 +378,7 @@ static void down_watched(struct op *op, int res, bool more)
 	} else if (!more && !st->relay->down.fin) {
 		down_go(st);
 		relay_moved(st);
-	} else if (!more && (res > 0 || op_again(res))) {
+	} else if (!more && !st->relay->halts && (res > 0 || op_again(res))) {
 		down_watch(st);
 	}
 }
@@ -436,7 +454,7 @@ static void down_sent(struct op *op, int res, bool more)
 		stream_ended_op(st);
 		return;
 	}
-	if (res < 0 && !op_again(res)) {
+	if (res < 0 && !op_again(res) && !called_back(st, res)) {
 		if (st->app_closed || carrier_hup(st)) {
 			abort_behind(st);
 			return;
@@ -471,7 +489,7 @@ static void down_go(struct stream *st)
 	struct stream_relay *r = st->relay;
 	struct relay_dir *d = &r->down;
 
-	if (st->state == STREAM_DEAD || r->over || st->d_tx.busy)
+	if (st->state == STREAM_DEAD || r->over || r->halts || st->d_tx.busy)
 		return;
 	if (relay_hand(d) && !r->looked_at) {
 		if (st->app_closed) {	/* octets for nobody: TCP answers by RST */
@@ -542,6 +560,35 @@ int relay_alloc(struct stream *st)
 		return -ENOMEM;
 	r->st = st;
 	st->relay = r;
+	return 0;
+}
+
+void relay_note(const struct stream *st, struct relay_kept *k)
+{
+	const struct stream_relay *r = st->relay;
+
+	*k = (struct relay_kept){ .counted = r->counted, .discard = r->discard, .up = r->up, .down = r->down };
+}
+
+static bool sound(const struct relay_dir *d)
+{
+	return d->off <= d->len && d->len <= sizeof(d->buf) && d->known <= sizeof(d->last);
+}
+
+int relay_revive(struct stream *st, const struct relay_kept *k)
+{
+	int ret = sound(&k->up) && sound(&k->down) ? relay_alloc(st) : -EPROTO;
+
+	if (ret)
+		return ret;
+	st->relay->counted = k->counted;
+	st->relay->discard = k->discard;
+	st->relay->up = k->up;
+	st->relay->down = k->down;
+	engine_file_waits(st->end[0].tcp);
+	carrier_poll(st, relay_hup);
+	if (k->down.fin)
+		down_watch(st);
 	return 0;
 }
 

@@ -34,6 +34,7 @@ struct stream_relay {
 	bool full;			/* the carrier was, for what is in hand of down */
 	bool lost;			/* TCP is; what came before is still passed on */
 	bool resets;			/* the application is gone, and TCP is to be reset behind what that wrote */
+	bool halts, left_on;		/* another process is to go on with it; has all of it */
 	bool deaf, mute;		/* by who waits for it to come to rest: the carrier, TCP is not read */
 	bool looked_at;			/* what is in hand of down is not to be passed on yet (upgrade.c) */
 	unsigned int spun;		/* see engine_file_again() */
@@ -73,6 +74,19 @@ void relay_still(struct stream *st, bool deaf, bool mute, void (*rest)(struct st
 void relay_unmute(struct stream *st);
 bool relay_resting(const struct stream *st);
 void relay_resume(struct stream *st, unsigned int ms);	/* on again; after ms what is not read stays unread (so that a second attempt finds it so) */
+
+/*
+ * Another process goes on with it: nothing more is read or passed on, and what is under way is called back. When relay_halted() it has ended, and what is
+ * noted is the whole of it; or relay_resume(). There, with the carrier and T in their places: relay_revive(), 0 or -errno, and then relay_go().
+ */
+struct relay_kept {
+	bool counted, discard;
+	struct relay_dir up, down;
+};
+void relay_halt(struct stream *st);
+bool relay_halted(const struct stream *st);
+void relay_note(const struct stream *st, struct relay_kept *k);
+int relay_revive(struct stream *st, const struct relay_kept *k);
 
 /*
  * It has ended for good, with nothing under way on T. What the application wrote meanwhile comes by relay_left(), into `to`: at most n octets; -EAGAIN:

@@ -382,17 +382,25 @@ static struct rest *make(const struct stream *st, unsigned int e, int carrier, i
 	return NULL;
 }
 
+/* By a daemon before us, which may have taken of it what nobody has now. */
+static bool begun(const struct stream *st, unsigned int e)
+{
+	return atomic_load(&st->page->end[e].relay) != IW_RELAY_NONE;
+}
+
 int rest_begin(struct stream *st, unsigned int e, int carrier, uint32_t uid, int *s)
 {
 	struct rest *r;
 	int v[2], ret;
 
-	ret = st->size < IW_PAGE_RINGS + 2 * (size_t)IW_PAGE_RING || st->rest[e] ? -EINVAL : carrier_make(st->id, v);
+	ret = st->size < IW_PAGE_RINGS + 2 * (size_t)IW_PAGE_RING || st->rest[e] || begun(st, e) ? -EINVAL : carrier_make(st->id, v);
 	if (ret) {
 		close_passed(carrier, uid);
 		return ret;
 	}
 	r = make(st, e, carrier, v[1]);
+	if (r)		/* before anything is taken; and before anybody can see an end of what we hold: ours alone is none */
+		atomic_store(&r->page->end[e].relay, IW_RELAY_ON);
 	ret = r ? left(st, e, &r->way[0]) : -ENOMEM;
 	if (ret) {
 		if (r)
@@ -406,7 +414,6 @@ int rest_begin(struct stream *st, unsigned int e, int carrier, uint32_t uid, int
 	r->end = e;
 	r->carrier = (struct rest_carrier){ .fd = carrier, .uid = uid, .watched = st->watched[e], .cookie = st->end[e].cookie };
 	st->rest[e] = r;	/* it has no ring from then on */
-	atomic_store(&r->page->end[e].relay, IW_RELAY_ON);	/* before anybody can see an end of what we hold: ours alone is none */
 	engine_file_waits(carrier);
 	at_once(&r->way[0]);
 	go_on(&r->way[0]);

@@ -559,6 +559,24 @@ static void relayed_pair(struct answer *a, struct answer *b)
 	both_ways(a->fds[0], b->fds[0]);
 }
 
+/* A daemon before this one had begun, and died: what it took of the ring nobody has. The end is not relayed without it. */
+static void rest_begun_before(void **state)
+{
+	struct answer a, b, old;
+
+	propose_both();
+	a = first();
+	old = lib_switch_to(&w.client, CID, w.c);
+	w.c = -1;
+	assert_true(relay_change(&old, IW_RELAY_NONE, IW_RELAY_ON));
+	b = ask_carrier(&w.client, IW_CTL_REST, old.fds[0]);
+	assert_int_equal(b.m.result, 1);
+	answer_close(&b);
+	answer_close(&old);
+	expect(a.fds[0], "");
+	answer_close(&a);
+}
+
 /* As the library does, again when it is not now: the daemon may not know yet that what it has sent was taken. */
 static struct answer ask_direct_of(struct lib *l, const struct answer *b)
 {
@@ -1340,7 +1358,7 @@ static void open_by_carrier(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched), T(direct_again), T(direct_not_now), T(direct_not_taken), T(direct_often), T(direct_passed_on), T(direct_breaks_before), T(direct_breaks_behind),
+		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched), T(rest_begun_before), T(direct_again), T(direct_not_now), T(direct_not_taken), T(direct_often), T(direct_passed_on), T(direct_breaks_before), T(direct_breaks_behind),
 		T(without_go), T(closed_after_go), T(abandoned), T(dies_before_switched), T(dies_after_switched), T(breaks_before_switched),
 		T(second_abandons), T(second_dies_before_switched), T(second_breaks_before_switched), T(back_asked_and_gone), T(back_not_taken),
 		T(back_taken_and_gone), T(back_abandoned), T(alone), T(alone_in_bulk), T(not_a_stream),

@@ -3,6 +3,7 @@
 supervisor.py READY PROGRAM ARGUMENT...: a service manager with a store of descriptors, as systemd has one: starts the program again whenever it has ended,
 with what it was given to keep. A line into READY at each READY=1: the pid, how many descriptors are kept, and ms since its start.
 While there is a file READY.lossy the last descriptor of each pair is lost when the program starts.
+While there is a file READY.late the program is not started.
 While there is a file READY.deaf nothing is given up, as if the daemon had died before it could say so. Ends by SIGTERM, and the program with it.
 """
 import array
@@ -90,4 +91,6 @@ while True:
     os.close(pidfd)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])	# until the number is that of the next one
     os.waitpid(pid, 0)
+    while os.path.exists(sys.argv[1] + ".late"):
+        time.sleep(0.01)
     pid = start()
