@@ -48,10 +48,18 @@ for i in 1 2 3; do
 done
 clean 1 "killed"
 old=$(main_pid 1)
-m 1 systemctl kill -s HUP iwarpd
-until_true 10 sh_in 1 'journalctl -q -o cat -u iwarpd | grep "SIGHUP does nothing"'
-is "$? $(main_pid 1)" "0 $old" "SIGHUP: it goes on"
-clean 1 "SIGHUP"
+sh_in 1 'cp -p /etc/iwsock/iwarpd.conf /root/ && printf "ring_size = 64K\n" >>/etc/iwsock/iwarpd.conf'
+m 1 systemctl reload iwarpd
+ok $? "systemctl reload"
+until_true 10 sh_in 1 'journalctl -q -o cat -u iwarpd | grep "settings were read again; changed: ring_size"'
+is "$? $(main_pid 1)" "0 $old" "the daemon has other settings, and goes on"
+sh_in 1 'printf "max_ird = 99\n" >>/etc/iwsock/iwarpd.conf'
+m 1 systemctl reload iwarpd >/dev/null 2>&1
+is "$? $(main_pid 1) $(m 1 systemctl is-active iwarpd)" "1 $old active" "with wrong settings it fails, and the daemon goes on"
+sh_in 1 'mv /root/iwarpd.conf /etc/iwsock/'
+m 1 systemctl reload iwarpd
+ok $? "and with right ones it does not"
+clean 1 "reloaded"
 
 m 1 systemctl stop iwarpd.service
 is "$(m 1 systemctl is-active iwarpd.service)" inactive "stopped, but for its socket"
