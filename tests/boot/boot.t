@@ -28,7 +28,7 @@ done
 is "$(m 1 systemctl show -P User iwarpd.service) $(sh_in 1 'stat -c %U /proc/$(systemctl show -P MainPID iwarpd)/exe /run/iwarpd' | sort -u)" "iwarpd iwarpd" "it runs as a user of its own"
 is "$(m 1 systemd-analyze verify --man=no iwarpd.service iwarpd.socket 2>&1)" "" "systemd-analyze verify"
 figure=$(m 1 systemd-analyze security --no-pager iwarpd.service | sed -n 's/.*exposure level for iwarpd.service: \([0-9]*\)\.\([0-9]\).*/\1\2/p')
-at_most "${figure:-99}" 17 "systemd-analyze security, in tenths"
+at_most "${figure:-99}" 13 "systemd-analyze security, in tenths"
 
 is "$(MACHINE_TIMEOUT=120 sh_in 1 'for i in {1..20}; do systemctl restart iwarpd || echo $i; done' 2>&1)" "" "twenty restarts after one another"
 clean 1 "restarted"
