@@ -40,9 +40,10 @@ check "make uninstall leaves nothing but changed settings" $?
 if command -v systemd-analyze >/dev/null; then
 	mkdir "$dir/units"
 	sed -e 's|@sbindir@/iwarpd|/bin/true|' conf/iwarpd.service >"$dir/units/iwarpd.service"
-	sed -i '/^Documentation=/d' "$dir/units/iwarpd.service"
-	sed '/^Documentation=/d' conf/iwarpd.socket >"$dir/units/iwarpd.socket"
-	out=$(systemd-analyze verify "$dir"/units/iwarpd.* 2>&1)
+	sed -e 's|@bindir@/iwarpctl|/bin/true|' conf/iwarp-metrics@.service >"$dir/units/iwarp-metrics@.service"
+	cp conf/*.socket "$dir/units/"
+	sed -i '/^Documentation=/d' "$dir"/units/*
+	out=$(systemd-analyze verify "$dir"/units/iwarp* 2>&1)
 	[ -z "$out" ]
 	check "systemd accepts the units" $?
 	[ -z "$out" ] || printf '%s\n' "$out" | sed 's/^/# /' >&2
@@ -51,9 +52,14 @@ if command -v systemd-analyze >/dev/null; then
 	status=$?
 	check "and say 1.3 at most of what the daemon could do" $status
 	[ $status = 0 ] || printf '%s\n' "$out" | grep -E '✗|Overall' | sed 's/^/# /'
+	out=$(systemd-analyze security --offline=true --threshold=5 --no-pager "$dir/units/iwarp-metrics@.service" 2>&1)
+	status=$?
+	check "and next to nothing of what tells metrics could do" $status
+	[ $status = 0 ] || printf '%s\n' "$out" | grep -E '✗|Overall' | sed 's/^/# /'
 else
 	check "systemd accepts the units # SKIP no systemd-analyze" 0
 	check "and say 1.3 at most of what the daemon could do # SKIP no systemd-analyze" 0
+	check "and next to nothing of what tells metrics could do # SKIP no systemd-analyze" 0
 fi
 
 version=$(sed -n 's/^AC_INIT(\[iwsock\], \[\(.*\)\])/\1/p' configure.ac)

@@ -26,7 +26,7 @@ for h in 1 2; do
 	is "$(complaints $h)" "" "machine $h: the journal has no complaint"
 done
 is "$(m 1 systemctl show -P User iwarpd.service) $(sh_in 1 'stat -c %U /proc/$(systemctl show -P MainPID iwarpd)/exe /run/iwarpd' | sort -u)" "iwarpd iwarpd" "it runs as a user of its own"
-is "$(m 1 systemd-analyze verify --man=no iwarpd.service iwarpd.socket 2>&1)" "" "systemd-analyze verify"
+is "$(m 1 systemd-analyze verify --man=no iwarpd.service iwarpd.socket iwarp-metrics.socket 2>&1)" "" "systemd-analyze verify"
 figure=$(m 1 systemd-analyze security --no-pager iwarpd.service | sed -n 's/.*exposure level for iwarpd.service: \([0-9]*\)\.\([0-9]\).*/\1\2/p')
 at_most "${figure:-99}" 13 "systemd-analyze security, in tenths"
 
@@ -60,6 +60,16 @@ sh_in 1 'mv /root/iwarpd.conf /etc/iwsock/'
 m 1 systemctl reload iwarpd
 ok $? "and with right ones it does not"
 clean 1 "reloaded"
+
+# metrics over HTTP, for who wants them
+is "$(m 1 systemctl is-enabled iwarp-metrics.socket) $(m 1 systemctl is-active iwarp-metrics.socket)" "disabled inactive" "no metrics unless they are asked for"
+m 1 systemctl enable -q --now iwarp-metrics.socket
+scrape() { m 1 timeout 20 bash -c 'exec 3<>/dev/tcp/127.0.0.1/9874; printf "GET /metrics HTTP/1.1\r\n\r\n" >&3; cat <&3' >"$RIG_DIR/scraped"; }
+scrape
+is "$(head -n 1 "$RIG_DIR/scraped" | tr -d '\r') $(tail -n 1 "$RIG_DIR/scraped")" "HTTP/1.1 200 OK # EOF" "metrics" || sed 's/^/# /' "$RIG_DIR/scraped"
+is "$(m 1 systemctl list-units --failed --plain --no-legend 'iwarp*')" "" "no unit has failed by it"
+is "$(complaints 1)" "" "and the journal has no complaint"
+m 1 systemctl disable -q --now iwarp-metrics.socket
 
 m 1 systemctl stop iwarpd.service
 is "$(m 1 systemctl is-active iwarpd.service)" inactive "stopped, but for its socket"
