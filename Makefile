@@ -233,7 +233,8 @@ INSTALL = install
 SUBST = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' -e 's|@sysconfdir@|$(sysconfdir)|g' -e 's|@libdir@|$(libdir)|g' -e 's|@VERSION@|$(VERSION)|g'
 MAN := $(wildcard man/*.[1-8])
 man_of = $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
-DATA := $(systemdsystemunitdir)/iwarpd.service $(systemdsystemunitdir)/iwarpd.socket $(sysusersdir)/iwarpd.conf $(tmpfilesdir)/iwarpd.conf \
+DATA := $(systemdsystemunitdir)/iwarpd.service $(systemdsystemunitdir)/iwarpd.socket \
+	$(systemdsystemunitdir)/iwarp-metrics.socket $(systemdsystemunitdir)/iwarp-metrics@.service $(sysusersdir)/iwarpd.conf $(tmpfilesdir)/iwarpd.conf \
 	$(dbuspolicydir)/org.iwsock.Daemon1.conf $(bashcompdir)/iwctl
 from = conf/$(strip $(if $(findstring sysusers,$(1)),iwarpd.sysusers,$(if $(findstring tmpfiles,$(1)),iwarpd.tmpfiles,\
 	$(if $(findstring completion,$(1)),iwctl.bash,$(notdir $(1))))))

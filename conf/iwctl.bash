@@ -51,6 +51,8 @@ _iwctl() {
 		esac
 	elif [[ $found == service ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "on off check --dry-run --restart --json --help" -- "$cur")
+	elif [[ $found == metrics ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "--http --json --help" -- "$cur")
 	elif [[ $found == doctor ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")
 	elif [[ $found == streams || $found == peers || $found == stags || $found == reasons ]]; then

@@ -58,7 +58,9 @@ static unsigned int watchdog_ms;
 
 /* ---- configuration ---- */
 
-static int conf_option(const char *arg)
+static struct { const char *path; int argc; char **argv; } given;	/* where settings come from */
+
+static int conf_option(struct conf *c, const char *arg)
 {
 	char key[64], err[512];
 	const char *eq = strchr(arg, '=');
@@ -70,56 +72,56 @@ static int conf_option(const char *arg)
 	}
 	memcpy(key, arg, n);
 	key[n] = 0;
-	if (!conf_set(&conf, key, eq + 1, err, sizeof(err)))
+	if (!conf_set(c, key, eq + 1, err, sizeof(err)))
 		return 0;
 	log_err("-o %s", err);
 	return -EINVAL;
 }
 
 /* -o and the like come after the file, in the order given. */
-static int conf_options(int argc, char **argv)
+static int conf_options(struct conf *to)
 {
 	int c, ret = 0;
 
 	optind = 1;
-	while (!ret && (c = getopt_long(argc, argv, "c:o:r:l:fVh", options, NULL)) != -1) {
+	while (!ret && (c = getopt_long(given.argc, given.argv, "c:o:r:l:fVh", options, NULL)) != -1) {
 		char buf[300];
 
 		if (c == 'o')
-			ret = conf_option(optarg);
+			ret = conf_option(to, optarg);
 		if (c != 'r' && c != 'l')
 			continue;
 		snprintf(buf, sizeof(buf), "%s=%s", c == 'r' ? "run_dir" : "log_level", optarg);
-		ret = conf_option(buf);
+		ret = conf_option(to, buf);
 	}
 	return ret;
 }
 
-static int conf_check(void)
+static int conf_check(const struct conf *c)
 {
-	if (conf.control_port < 1024 || conf.accept_high_port)
+	if (c->control_port < 1024 || c->accept_high_port)
 		return 0;
 	log_err("control_port = %u: any user of a host may own a port from 1024 up and speak for the host; "
-		"say trust_high_port = yes if that is acceptable here", conf.control_port);
+		"say trust_high_port = yes if that is acceptable here", c->control_port);
 	return -EINVAL;
 }
 
-static int conf_load(const char *path, int argc, char **argv)
+static int conf_load(struct conf *c)
 {
+	const char *path = given.path ? given.path : DEFAULT_CONF;
 	char err[3000];
 	int ret;
 
-	conf_default(&conf);
-	if (path || !access(DEFAULT_CONF, F_OK)) {
-		path = path ? path : DEFAULT_CONF;
-		ret = conf_read(&conf, path, err, sizeof(err));
+	conf_default(c);
+	if (given.path || !access(path, F_OK) || errno != ENOENT) {
+		ret = conf_read(c, path, err, sizeof(err));
 		if (ret) {
 			log_err("%s", err);
 			return ret;
 		}
 	}
-	ret = conf_options(argc, argv);
-	return ret ? ret : conf_check();
+	ret = conf_options(c);
+	return ret ? ret : conf_check(c);
 }
 
 /* ---- run directory ---- */
@@ -130,21 +132,21 @@ static bool system_wide(void)
 	return !geteuid() || getenv("RUNTIME_DIRECTORY");
 }
 
-static int rundir_name(void)
+static int rundir_name(struct conf *c)
 {
 	const char *s = getenv("RUNTIME_DIRECTORY"), *x = getenv("XDG_RUNTIME_DIR"), *e = getenv("IWSOCK_RUNDIR");
 	int n = 0;
 
-	if (conf.rundir[0])
+	if (c->rundir[0])
 		return 0;
 	if (e && *e == '/')
-		n = snprintf(conf.rundir, sizeof(conf.rundir), "%s", e);
+		n = snprintf(c->rundir, sizeof(c->rundir), "%s", e);
 	else if (s && *s == '/')
-		n = snprintf(conf.rundir, sizeof(conf.rundir), "%.*s", (int)strcspn(s, ":"), s);
+		n = snprintf(c->rundir, sizeof(c->rundir), "%.*s", (int)strcspn(s, ":"), s);
 	else if (!geteuid())
-		n = snprintf(conf.rundir, sizeof(conf.rundir), "/run/iwarpd");
+		n = snprintf(c->rundir, sizeof(c->rundir), "/run/iwarpd");
 	else if (x && *x == '/')
-		n = snprintf(conf.rundir, sizeof(conf.rundir), "%s/iwarpd", x);
+		n = snprintf(c->rundir, sizeof(c->rundir), "%s/iwarpd", x);
 	if (n > 0 && (size_t)n < 91)
 		return 0;
 	log_err("no run directory: XDG_RUNTIME_DIR is %s; give --run-dir", x && *x ? "unusable" : "not set");
@@ -172,7 +174,7 @@ static int lock = -1;
 static int rundir_make(void)
 {
 	char path[128];
-	int fd, ret = rundir_name();
+	int fd, ret = rundir_name(&conf);
 
 	if (ret)
 		return ret;
@@ -208,9 +210,9 @@ static void notify_status(struct timer *t)
 	struct stream_tally s;
 
 	stream_tally(&s);
-	snprintf(line, sizeof(line), "STATUS=%u streams iwarp, %u local, %u pending, %u closing; %u programs", s.iwarp, s.local, s.pending, s.closing,
+	snprintf(line, sizeof(line), "%u streams iwarp, %u local, %u pending, %u closing; %u programs", s.iwarp, s.local, s.pending, s.closing,
 		 client_count());
-	notify("%s", line);
+	notify("READY=1\nSTATUS=%s", line);	/* which was said of a reload, too, and may not have gone */
 	timer_start(t, strcmp(line, last) ? 5000 : 60000, notify_status);
 	strcpy(last, line);
 }
@@ -255,6 +257,53 @@ static void leave_streams(struct timer *t)
 	}
 }
 
+/* MPA-4.4-03 */
+static void warn_crc(void)
+{
+	if (!conf.crc)
+		log_warn("crc = off: where the peer says so too, nothing notices damaged data; only for networks on which something "
+			 "else protects end to end, such as IPsec");
+}
+
+/* Nobody waits here for what comes through a pipe. */
+static int plain_file(const char *path)
+{
+	struct stat st;
+
+	if (!path || stat(path, &st) || S_ISREG(st.st_mode))
+		return 0;
+	log_err("%s is not a regular file: it is read at start only", path);
+	return -EINVAL;
+}
+
+static void renew(const struct conf *to)
+{
+	char changed[CONF_NAMES], stays[CONF_NAMES];
+	bool crc = conf.crc;
+
+	conf_renew(&conf, to, changed, stays);
+	log_init(conf.log_level, 0);
+	log_info("settings were read again; changed: %s", *changed ? changed : "nothing");
+	if (*stays)
+		log_warn("as before until iwarpd is restarted: %s", stays);
+	if (crc)
+		warn_crc();
+	ipsec_renew();
+	session_renew();
+}
+
+static void reload(void)
+{
+	struct conf c;
+
+	notify("RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)engine_clock_us());
+	if (plain_file(given.path) || conf_load(&c) || rundir_name(&c))
+		log_err("all settings are as before");
+	else
+		renew(&c);
+	notify("READY=1");
+}
+
 static void signal_next(void);
 
 /* A terminal that went away sends SIGHUP as the kernel; anybody else means by it that settings be read again. */
@@ -265,7 +314,7 @@ static void signalled(struct op *op, int res, bool more)
 		return;
 	}
 	if (sig.info.ssi_signo == SIGHUP && sig.info.ssi_code != SI_KERNEL) {
-		log_info("SIGHUP does nothing: settings are read when iwarpd starts");
+		reload();
 		signal_next();
 		return;
 	}
@@ -375,7 +424,6 @@ static int help(int c)
 
 int main(int argc, char **argv)
 {
-	const char *path = NULL;
 	bool check = false;
 	sigset_t set;
 	int c, ret;
@@ -384,7 +432,7 @@ int main(int argc, char **argv)
 	signals_block(&set);
 	while ((c = getopt_long(argc, argv, "c:o:r:l:fVh", options, NULL)) != -1) {
 		if (c == 'c')
-			path = optarg;
+			given.path = optarg;
 		else if (c == 'C')
 			check = true;
 		else if (c == 'V' || c == 'h' || c == '?')
@@ -393,7 +441,9 @@ int main(int argc, char **argv)
 	if (optind < argc)
 		return help('?');
 	log_init(LOG_INFO, 0);
-	if (conf_load(path, argc, argv))
+	given.argc = argc;
+	given.argv = argv;
+	if (conf_load(&conf))
 		return EXIT_SETTINGS;
 	if (check)
 		return 0;
@@ -403,9 +453,7 @@ int main(int argc, char **argv)
 	ret = start();
 	if (!ret) {
 		log_about(LOG_INFO, &(struct log_about){ .id = LOG_ID_STARTED }, "iwarpd %s, control port %u, run directory %s", IWSOCK_VERSION, conf.control_port, conf.rundir);
-		if (!conf.crc)	/* MPA-4.4-03 */
-			log_warn("crc = off: where the peer says so too, nothing notices damaged data; only for networks on which something "
-				 "else protects end to end, such as IPsec");
+		warn_crc();
 		notify_start();
 		log_never_wait();
 		engine_run();

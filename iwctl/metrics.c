@@ -2,12 +2,17 @@
 /* iwctl metrics: what status, peers and reasons tell as numbers, in the text format of OpenMetrics. */
 #include "iwctl.h"
 
+#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bus.h"
+#include "http.h"
 #include "out.h"
+
+#define PATIENCE_MS	5000u	/* with the daemon, while somebody waits who gives up after ten seconds */
 
 /* One number of Status: rows of the same name stand together, and the first says what it is. A counter's name is told with _total. */
 static const struct metric {
@@ -164,60 +169,72 @@ static void add_times(json_t *list, const json_t *status)
 
 /* ---- text ---- */
 
-static void print_escaped(const char *s)
+static void print_escaped(FILE *to, const char *s)
 {
 	for (; *s; s++) {
 		if (*s == '\n')
-			fputs("\\n", stdout);
+			fputs("\\n", to);
 		else if (*s == '"' || *s == '\\')
-			printf("\\%c", *s);
+			fprintf(to, "\\%c", *s);
 		else
-			putchar(*s);
+			putc(*s, to);
 	}
 }
 
-static void print_labels(json_t *labels)
+static void print_labels(FILE *to, json_t *labels)
 {
 	const char *name, *next = "{";
 	json_t *v;
 
 	json_object_foreach(labels, name, v) {
-		printf("%s%s=\"", next, name);
-		print_escaped(json_string_value(v));
-		putchar('"');
+		fprintf(to, "%s%s=\"", next, name);
+		print_escaped(to, json_string_value(v));
+		putc('"', to);
 		next = ",";
 	}
 	if (json_object_size(labels))
-		putchar('}');
+		putc('}', to);
 }
 
-static void print_family(const json_t *f)
+static void print_family(FILE *to, const json_t *f)
 {
 	const char *name = iwctl_str(f, "name", "");
 	json_t *s;
 	size_t i;
 
-	printf("# TYPE %s %s\n", name, iwctl_str(f, "type", ""));
+	fprintf(to, "# TYPE %s %s\n", name, iwctl_str(f, "type", ""));
 	if (json_object_get(f, "unit"))
-		printf("# UNIT %s %s\n", name, iwctl_str(f, "unit", ""));
-	printf("# HELP %s %s\n", name, iwctl_str(f, "help", ""));
+		fprintf(to, "# UNIT %s %s\n", name, iwctl_str(f, "unit", ""));
+	fprintf(to, "# HELP %s %s\n", name, iwctl_str(f, "help", ""));
 	json_array_foreach(json_object_get(f, "samples"), i, s) {
 		const json_t *v = json_object_get(s, "value");
 
-		printf("%s%s", name, iwctl_str(s, "suffix", ""));
-		print_labels(json_object_get(s, "labels"));
+		fprintf(to, "%s%s", name, iwctl_str(s, "suffix", ""));
+		print_labels(to, json_object_get(s, "labels"));
 		if (json_is_real(v))
-			printf(" %.3f\n", json_real_value(v));
+			fprintf(to, " %.3f\n", json_real_value(v));
 		else
-			printf(" %llu\n", (unsigned long long)json_integer_value(v));
+			fprintf(to, " %llu\n", (unsigned long long)json_integer_value(v));
 	}
 }
 
-int metrics_main(int argc, char **argv)
+static void print_text(FILE *to, const json_t *list)
 {
-	json_t *status = NULL, *peers = NULL, *reasons = NULL, *list, *f;
-	int code = iwctl_query("Status", &status);
+	const json_t *f;
 	size_t i;
+
+	json_array_foreach(list, i, f)
+		print_family(to, f);
+	fputs("# EOF\n", to);
+}
+
+/* ---- asked for ---- */
+
+/* All families; IWCTL_OK and the caller owns *list. */
+static int ask(json_t **list)
+{
+	json_t *status = NULL, *peers = NULL, *reasons = NULL;
+	int code = iwctl_query("Status", &status);
 
 	if (code == IWCTL_OK)
 		code = iwctl_query("Peers", &peers);
@@ -225,23 +242,99 @@ int metrics_main(int argc, char **argv)
 		code = iwctl_query("Reasons", &reasons);
 	if (code != IWCTL_OK)
 		goto out;
-	list = json_array();
-	add_daemon(list, status);
-	add_numbers(list, status);
-	add_peers(list, peers);
-	add_reasons(list, reasons);
-	add_times(list, status);
-	if (iwctl.json) {
-		code = iwctl_print_json(list);
-		goto out;
-	}
-	json_array_foreach(list, i, f)
-		print_family(f);
-	puts("# EOF");
-	json_decref(list);
+	*list = json_array();
+	add_daemon(*list, status);
+	add_numbers(*list, status);
+	add_peers(*list, peers);
+	add_reasons(*list, reasons);
+	add_times(*list, status);
 out:
 	json_decref(status);
 	json_decref(peers);
 	json_decref(reasons);
 	return code;
+}
+
+/* What went wrong is told to who asks: for who started us all is well. */
+static int serve(void)
+{
+	char why[1024], *text = NULL;
+	json_t *list = NULL;
+	size_t len = 0;
+	bool head;
+	unsigned int status = http_ask("/metrics", &head);
+	FILE *to;
+
+	if (!status)
+		return IWCTL_OK;
+	why[0] = 0;
+	if (status == 200) {
+		iwctl.patience_ms = PATIENCE_MS;
+		iwctl_error_keep(why, sizeof(why));
+		if (ask(&list) != IWCTL_OK)
+			status = 503;
+		iwctl_error_keep(NULL, 0);
+	}
+	to = list ? open_memstream(&text, &len) : NULL;
+	if (to) {
+		print_text(to, list);
+		fclose(to);
+	}
+	if (text)
+		http_answer(200, head, "application/openmetrics-text; version=1.0.0; charset=utf-8", text, len);
+	else
+		http_error(list ? 503 : status, head, why);
+	free(text);
+	json_decref(list);
+	return IWCTL_OK;
+}
+
+static void help(FILE *f)
+{
+	fputs("usage: iwctl metrics [OPTION...]\n\n"
+	      "  -H, --http         read an HTTP request from standard input and answer it: for iwarp-metrics.socket\n"
+	      "  -j, --json, -r, --run-dir DIR, -s, --system: as iwctl --help has them\n"
+	      "  -h, --help\n", f);
+}
+
+/* IWCTL_OK: go on. -1: nothing else was asked for. */
+static int read_options(int argc, char **argv, bool *http)
+{
+	static const struct option options[] = { { "http", no_argument, NULL, 'H' }, { "help", no_argument, NULL, 'h' }, IWCTL_OPTIONS, { NULL, 0, NULL, 0 } };
+	int c;
+
+	optind = 0;
+	while ((c = getopt_long(argc, argv, "Hh" IWCTL_LETTERS, options, NULL)) != -1) {
+		if (c == 'H') {
+			*http = true;
+		} else if (!iwctl_option(c)) {
+			help(c == 'h' ? stdout : stderr);
+			return c == 'h' ? -1 : IWCTL_USAGE;
+		}
+	}
+	if (optind < argc || (*http && iwctl.json)) {
+		help(stderr);
+		return IWCTL_USAGE;
+	}
+	return iwctl_options_fit();
+}
+
+int metrics_main(int argc, char **argv)
+{
+	bool http = false;
+	json_t *list;
+	int code = read_options(argc, argv, &http);
+
+	if (code != IWCTL_OK)
+		return code;
+	if (http)
+		return serve();
+	code = ask(&list);
+	if (code != IWCTL_OK)
+		return code;
+	if (iwctl.json)
+		return iwctl_print_json(list);
+	print_text(stdout, list);
+	json_decref(list);
+	return IWCTL_OK;
 }

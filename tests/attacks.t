@@ -121,7 +121,7 @@ cat >"$RIG_DIR/n1.py" <<-'END'
 	    print("octets" if isinstance(e, peer.Ended) and w.buf else "closed")
 END
 is "$(host_exec 2 "$PY" "$RIG_DIR/n1.py" "$ATTACKS" "$(host_addr 2)" "$A")" closed "N1: a host outside 'allow' is closed before a Reply"
-grep -q "10.77.0.2 is not in 'allow'" "$RIG_DIR/iwarpd.1.log"
+grep -q "10.77.0.2: the host is not in 'allow'" "$RIG_DIR/iwarpd.1.log"
 ok $? "N1: and the log says so"
 host_end $server
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Settings that the daemon warns about, or does not start with.
+# Settings that the daemon warns about, does not start with, or reads again while it runs.
 . "$(dirname "$0")/lib/tap.sh"
 : "${IW_BUILD:=$PWD/build/plain}"
 [ "$(id -u)" = 0 ] || skip_all "not root"
@@ -57,9 +57,9 @@ start
 until_true 20 logged "control port"
 for i in 1 2 3; do
 	kill -HUP "$daemon"
-	sees() { [ "$(grep -c "SIGHUP does nothing" "$dir/log")" = "$i" ]; }
+	sees() { [ "$(grep -c "settings were read again; changed: nothing" "$dir/log")" = "$i" ]; }
 	until_true 20 sees
-	ok $? "SIGHUP $i: it says that it does nothing"
+	ok $? "SIGHUP $i: it reads its settings, which are what they were"
 done
 "$IW_BUILD/iwctl" --run-dir "$dir/run" status >/dev/null
 ok $? "and goes on"
@@ -102,6 +102,84 @@ echo "crc = off" >"$dir/iwarpd.conf"
 start
 until_true 20 logged "crc = off.*IPsec"
 ok $? "crc = off: a warning at start"
+stop
+
+# ---- read again ----
+status() { "$IW_BUILD/iwctl" --run-dir "$dir/run" -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+hup() { # TEXT NAME: after a line more that has the text
+	local n
+	n=$(grep -c "$1" "$dir/log")
+	more() { [ "$(grep -c "$1" "$dir/log")" -gt "$n" ]; }
+	kill -HUP "$daemon"
+	until_true 20 more "$1"
+	ok $? "$2" || sed 's/^/# /' "$dir/log"
+}
+# a manager that says what it is told of a reload
+timeout 60 python3 -c '
+import socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+loading = False
+while True:
+    said = s.recv(4096).decode().splitlines()
+    if "RELOADING=1" in said:
+        at = int([x for x in said if x.startswith("MONOTONIC_USEC=")][0][15:])
+        loading = 0 <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000 - at < 60000000
+    elif loading and "READY=1" in said:
+        sys.exit(print("reloading, ready"))
+' "$dir/notify" >"$dir/said" &
+listener=$!
+until_true 20 test -S "$dir/notify"
+echo "max_ird = 8" >"$dir/iwarpd.conf"
+NOTIFY_SOCKET=$dir/notify start -o log_level=info -o inline_max=100
+until_true 20 logged "control port"
+cat >"$dir/iwarpd.conf" <<END
+crc = off
+ring_size = 64K
+inline_max = 200
+log_level = debug
+run_dir = $dir/other
+control_port = 875
+END
+hup "changed: crc, ring_size, max_ird$" "SIGHUP: what has changed is named, and what an option says is not"
+wait $listener
+is "$(cat "$dir/said")" "reloading, ready" "the service manager is told when it begins and ends"
+rm "$dir/notify"
+is "$(status ring_size) $(status inline_max) $(status crc) $(status control_port) $(status run_dir)" "65536 100 False 874 $dir/run" "and it is so, but for what stays"
+is "$(grep -c "warning: as before until iwarpd is restarted: control_port$" "$dir/log")" 1 "which the log names" || sed 's/^/# /' "$dir/log"
+is "$(grep -c "crc = off.*IPsec" "$dir/log")" 1 "crc = off: a warning"
+hup "changed: nothing" "once more: nothing is new"
+is "$(grep -c "crc = off.*IPsec" "$dir/log")" 1 "of which no warning is"
+# what is wrong is all left alone
+printf 'ring_size = 4M\n\nmax_ird = 99\n' >"$dir/iwarpd.conf"
+hup "iwarpd.conf:3: max_ird = 99: not accepted; give 1 to 32" "a wrong line is named"
+printf 'ring_size = 4M\ncontrol_port = 8740\n' >"$dir/iwarpd.conf"
+hup "say trust_high_port = yes" "and settings that do not go together"
+echo 'ring_size = 4M' >"$dir/iwarpd.conf"
+chmod o+w "$dir/iwarpd.conf"
+hup "refused" "and a file that others may write"
+mv "$dir/iwarpd.conf" "$dir/away"
+hup "iwarpd.conf: No such file" "and a file that is gone"
+mkfifo "$dir/iwarpd.conf"
+hup "not a regular file" "and a pipe, on which it does not wait"
+rm "$dir/iwarpd.conf"
+is "$(grep -c "error: all settings are as before" "$dir/log")" 5 "each time it says that nothing has changed"
+is "$(status ring_size) $(status crc)" "65536 False" "and nothing has"
+echo 'control_port = 874' >"$dir/iwarpd.conf"
+hup "changed: crc, ring_size$" "what is not said any more is the default again"
+is "$(status ring_size) $(status crc)" "1048576 True" "and it is so"
+stop
+: >"$dir/iwarpd.conf"
+start
+until_true 20 logged "control port"
+"$IW_BUILD/iwctl" --run-dir "$dir/run" status >/dev/null
+logged "debug:"
+is $? 1 "log_level is info"
+echo "log_level = debug" >"$dir/iwarpd.conf"
+hup "changed: log_level" "log_level = debug"
+"$IW_BUILD/iwctl" --run-dir "$dir/run" status >/dev/null
+: >"$dir/iwarpd.conf"
+hup "changed: log_level" "and info again"
 stop
 
 # what systemctl status shows has the words and counts of iwctl status

@@ -61,12 +61,23 @@ accelerated "not required" 1 "$B" 7502
 is "$(host_ctl 1 -j status | json "d['require_ipsec']")" off "status: off"
 
 # ---- one host requires it, and there is no policy ----
-daemon_stop 1 && daemon_start 1 -o require_ipsec=yes -o negative_cache=3600
+: >"$RIG_DIR/iwarpd.conf"
+daemon_stop 1 && daemon_start 1 -c "$RIG_DIR/iwarpd.conf" -o negative_cache=3600
+accelerated "not required yet" 1 "$B" 7502
+requires() { # VALUE: the settings are read again
+	echo "require_ipsec = $1" >"$RIG_DIR/iwarpd.conf"
+	kill -HUP "$(daemon_pid 1)"
+	until_true 10 sh -c "'$IW_BUILD/iwctl' -r '$(host_dir 1)' -j status | grep -q '\"require_ipsec\": \"$2\"'"
+}
+requires yes on
+ok $? "required from now on"
+grep -q "session to $B: no IPsec policy covers the connection" "$log"
+ok $? "the session with the other host ends"
 grep -q "require_ipsec: 0 IPsec policies" "$log"
 ok $? "the log tells how many policies there are"
 plain "no policy, to the other host" 1 "$B" 7502 no-ipsec
 is "$(once 2 "$A" 7501)" "begun ok" "no policy, from the other host: the connection works"
-until_true 10 grep -q "no IPsec policy covers the connection from $B" "$log"
+until_true 10 grep -q "$B: no IPsec policy covers the connection" "$log"
 ok $? "its control session is refused, and the log says why"
 is "$(accel_count 1 server)" 0 "nothing from there is accelerated"
 until_true 10 sh -c "[ \"\$('$IW_BUILD/iwctl' -r '$(host_dir 2)' -j reasons | grep -c '\"reason\": \"peer-refused\"')\" = 1 ]"
@@ -79,6 +90,13 @@ is "$(host_ctl 1 -j peers | json "[p['reason'] for p in d if p['address'] == '$B
 is "$(host_ctl 1 status | grep -c '^require_ipsec  *on, 0 policies')" 1 "status shows it"
 serve 1 7503 127.0.0.1
 accelerated "within the host no IPsec is needed" 1 127.0.0.1 7503
+
+requires no off
+ok $? "not required any more"
+accelerated "without a policy, which the negative cache does not hinder" 1 "$B" 7502
+requires yes on
+ok $? "required again"
+plain "no policy, again" 1 "$B" 7502 no-ipsec
 
 # ---- policies come and go ----
 policy 1 add out

@@ -30,6 +30,8 @@ same "iwarpd(8) has every MESSAGE_ID" "$(sed -n 's/^#define LOG_ID_[A-Z]*\t"\([0
 keys=$(sed -n 's/^\t{ "\([a-z_]*\)", K_.*/\1/p' daemon/base/conf.c | sort)
 manual=$(sed -n '/^\.SH KEYS/,/^\.SH EXAMPLE/p' man/iwarpd.conf.5 | sed -n 's/^\.BR \([a-z_ \\,]*\) ".*/\1/p' | sed 's/ ,\\ / /g' | tr ' ' '\n' | grep . | sort)
 same "iwarpd.conf(5) has every key" "$keys" "$manual"
+manual=$(sed -n '/^\.SH RELOAD/,/^\.SH KEYS/p' man/iwarpd.conf.5 | sed -n '/^\.TP/{n;s/^\.B //p}' | tr ' ",' '\n' | grep . | sort)
+same "and says of each what it takes to change it" "$keys" "$manual"
 
 commands=$(sed -n 's/^\t{ "\([a-z-]*\)", .*_main, [a-z]* },/\1/p' iwctl/main.c | sort)
 manual=$(sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/p' man/iwctl.8 | sed 's/\\-/-/g' | sed -n 's/^\.BR* \([a-z-]*\).*/\1/p' | sort -u)

@@ -23,11 +23,11 @@ enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_GO, K_MAP, K_PATH, K_
 static const struct key {
 	const char *name;
 	enum kind kind;
-	size_t off;
+	size_t off, size;
 	uint64_t min, max;
 	const char *accepts;
 } keys[] = {
-#define F(f) offsetof(struct conf, f)
+#define F(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
 	{ "run_dir", K_PATH, F(rundir), 0, 0, "an absolute path of at most 90 octets" },
 	{ "control_port", K_U16, F(control_port), 1, 65535, "a TCP port, 1 to 65535" },
 	{ "trust_high_port", K_BOOL, F(accept_high_port), 0, 0, "yes or no" },
@@ -53,7 +53,7 @@ static const struct key {
 	{ "max_reads", K_UINT, F(max_reads), 0, 1u << 30, "Read slots per user, 0 to 1G" },
 	{ "max_cq_entries", K_UINT, F(max_cq_entries), 0, 1u << 30, "completion queue entries per user, 0 to 1G" },
 	{ "hide_stag_errors", K_BOOL, F(hide_stag_errors), 0, 0, "yes or no" },
-	{ "allow", K_PREFIX, 0, 0, 0, "up to 32 prefixes such as 192.0.2.0/24 or 2001:db8::/32, divided by blanks" },
+	{ "allow", K_PREFIX, F(allow), 0, 0, "up to 32 prefixes such as 192.0.2.0/24 or 2001:db8::/32, divided by blanks" },
 	{ "require_ipsec", K_BOOL, F(require_ipsec), 0, 0, "yes or no" },
 	{ "log_level", K_LEVEL, F(log_level), 0, 0, "err, warning, info or debug" },
 #undef F
@@ -335,6 +335,47 @@ int conf_read(struct conf *c, const char *path, char *err, size_t errlen)
 	}
 	fclose(f);
 	return ret;
+}
+
+/* ---- another one while the daemon runs ---- */
+
+static bool same(const struct key *k, const struct conf *a, const struct conf *b)
+{
+	const char *x = (const char *)a + k->off, *y = (const char *)b + k->off;
+
+	if (k->kind == K_PATH)
+		return !strcmp(x, y);
+	return !memcmp(x, y, k->size) && (k->kind != K_PREFIX || a->nallow == b->nallow);
+}
+
+/* What was made of it at start stays. */
+static bool fixed(const struct key *k)
+{
+	return k->off == offsetof(struct conf, rundir) || k->off == offsetof(struct conf, control_port);
+}
+
+static void name_add(char *list, size_t len, const char *name)
+{
+	size_t n = strlen(list);
+
+	snprintf(list + n, len - n, "%s%s", n ? ", " : "", name);
+}
+
+void conf_renew(struct conf *c, const struct conf *to, char changed[CONF_NAMES], char stays[CONF_NAMES])
+{
+	struct conf now = *to;
+
+	*changed = *stays = 0;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const struct key *k = &keys[i];
+
+		if (same(k, c, to))
+			continue;
+		name_add(fixed(k) ? stays : changed, CONF_NAMES, k->name);
+		if (fixed(k))
+			memcpy((char *)&now + k->off, (const char *)c + k->off, k->size);
+	}
+	*c = now;
 }
 
 bool conf_allowed(const struct conf *c, const uint8_t ip[16])

@@ -52,6 +52,9 @@ void conf_default(struct conf *c);
 int conf_read(struct conf *c, const char *path, char *err, size_t errlen);
 /* One "key = value" of the command line (-o key=value). */
 int conf_set(struct conf *c, const char *key, const char *value, char *err, size_t errlen);
+/* Makes c what to says, but for what cannot change while the daemon runs. Names of keys that have changed, and of those that should but stay. */
+#define CONF_NAMES	512u
+void conf_renew(struct conf *c, const struct conf *to, char changed[CONF_NAMES], char stays[CONF_NAMES]);
 bool conf_allowed(const struct conf *c, const uint8_t ip[16]);
 
 extern struct conf conf;

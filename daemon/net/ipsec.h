@@ -48,6 +48,7 @@ enum ipsec_state { IPSEC_OFF, IPSEC_ON, IPSEC_UNREADABLE };
 /* Says in the log when require_ipsec is set and the database cannot be read. */
 void ipsec_start(void);
 void ipsec_stop(void);
+void ipsec_renew(void);			/* require_ipsec may have changed */
 enum ipsec_state ipsec_state(void);
 unsigned int ipsec_policies(void);	/* of both directions */
 /* As the database stands now. ACCELERATED: not required, within this host, or covered. Otherwise NO_IPSEC. */

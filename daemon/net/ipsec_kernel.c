@@ -123,9 +123,10 @@ static void look(void)
 
 static void watched(struct op *op, int res, bool more)
 {
-	if (ipsec.events < 0 || res == -ECANCELED)
+	if (ipsec.events < 0)
 		return;
-	look();
+	if (res != -ECANCELED)	/* else of a socket that we had before */
+		look();
 	watch();
 }
 
@@ -171,7 +172,8 @@ void ipsec_start(void)
 		return;
 	}
 	log_info("require_ipsec: %zu IPsec policies in and out", ipsec.table.n);
-	watch();
+	if (!ipsec.op.busy)	/* else when that has ended */
+		watch();
 }
 
 void ipsec_stop(void)
@@ -185,6 +187,15 @@ void ipsec_stop(void)
 	close(ipsec.events);
 	ipsec.events = -1;
 	ipsec.err = -ENOTCONN;
+}
+
+void ipsec_renew(void)
+{
+	if (!conf.require_ipsec)
+		ipsec_stop();
+	else if (ipsec.events < 0)
+		ipsec_start();
+	work_queue(&ipsec.work, changed);
 }
 
 enum ipsec_state ipsec_state(void)

@@ -106,20 +106,27 @@ static bool port_room(struct peer *p)
 	return true;
 }
 
+const char *port_refuses(const struct iw_addr *me, const struct iw_addr *them)
+{
+	if (!conf_allowed(&conf, them->ip))
+		return "the host is not in 'allow'";
+	if (ipsec_check(&(struct iw_tuple){ .local = *me, .peer = *them }))
+		return "no IPsec policy covers the connection, and require_ipsec is set";
+	return NULL;
+}
+
 static void port_new(int fd)
 {
 	struct iw_addr me, them;
+	const char *why;
 	struct peer *p;
 	struct sess *s;
 
 	if (sock_name(fd, &them, true) || sock_name(fd, &me, false))
 		goto drop;
-	if (!conf_allowed(&conf, them.ip)) {
-		log_warn("control port: %s is not in 'allow'; closed", iw_ip_text(them.ip));
-		goto drop;
-	}
-	if (ipsec_check(&(struct iw_tuple){ .local = me, .peer = them })) {
-		log_warn("control port: no IPsec policy covers the connection from %s, and require_ipsec is set; closed", iw_ip_text(them.ip));
+	why = port_refuses(&me, &them);
+	if (why) {
+		log_warn("control port: %s: %s; closed", iw_ip_text(them.ip), why);
 		goto drop;
 	}
 	p = peer_get(them.ip, them.scope_id);

@@ -7,6 +7,8 @@
 
 int port_start(void);		/* 0 or -errno (logged) */
 void port_stop(void);
+/* What settings have against a connection to the port, or NULL. */
+const char *port_refuses(const struct iw_addr *me, const struct iw_addr *them);
 /* Is this session, dialled from an address that we have a session to, its daemon's own? Asks. */
 void port_prove(struct sess *s);
 void port_down(struct sess *s);

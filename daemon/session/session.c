@@ -637,6 +637,28 @@ static void stop_peer(struct peer *p, void *arg)
 	}
 }
 
+static void renew_peer(struct peer *p, void *arg)
+{
+	list_each(n, nxt, &p->out) {
+		struct sess *s = list_entry(n, struct sess, node);
+
+		if (ipsec_check(&(struct iw_tuple){ .local = s->me, .peer = s->them }))
+			sess_fail(s, IW_REASON_NO_IPSEC, "no IPsec policy covers the connection, and require_ipsec is set");
+	}
+	list_each(n, nxt, &p->in) {
+		struct sess *s = list_entry(n, struct sess, node);
+		const char *why = port_refuses(&s->me, &s->them);
+
+		if (why)
+			sess_fail(s, IW_REASON_PEER_REFUSED, why);
+	}
+}
+
+void session_renew(void)
+{
+	peers_each(renew_peer, NULL);
+}
+
 void session_stop(void)
 {
 	stopping = true;

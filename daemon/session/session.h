@@ -18,6 +18,7 @@ struct sess;
 /* Listening on the control port, dialling on demand. 0 or -errno (logged). */
 int session_start(void);
 void session_stop(void);
+void session_renew(void);	/* who may use the control port may have changed */
 
 /* ---- asking ---- */
 

@@ -19,12 +19,12 @@
 
 /* ---- how much ---- */
 
-static void fill_param(struct iw_rs_param *p)
+static void fill_param(struct iw_rs_param *p, uint32_t ring)
 {
 	unsigned int can = provider_caps();
 
 	*p = (struct iw_rs_param){
-		.tx_len = conf.ring_size, .rx_len = conf.ring_size, .rd_len = REMOTE_RD_LEN, .bufs = REMOTE_BUFS,
+		.tx_len = ring, .rx_len = ring, .rd_len = REMOTE_RD_LEN, .bufs = REMOTE_BUFS,
 		.buf_size = (uint16_t)((conf.inline_max + IW_CW_LEN + IW_CW_SRCAVAIL_LEN + 63) & ~63u),
 		.inline_max = conf.inline_max, .srcavail_min = conf.srcavail_min, .read_max = REMOTE_READ_MAX,
 		.caps = (can & ENDPOINT_IMM ? IW_RS_CAP_IMM : 0) | (can & ENDPOINT_SENDINV ? IW_RS_CAP_SENDINV : 0) |
@@ -34,13 +34,19 @@ static void fill_param(struct iw_rs_param *p)
 	p->rq_step = p->buf_size;
 }
 
+/* ring_size may have changed since its segment was made. */
+static uint32_t ring_len(const struct stream *st)
+{
+	return (uint32_t)((st->size - IW_PAGE_RINGS) / 2);
+}
+
 /* What is exposed for the peer's Reads is part of the transmit ring. */
 void remote_needs(struct prm_bill *b)
 {
 	struct endpoint_needs n;
 	struct iw_rs_param p;
 
-	fill_param(&p);
+	fill_param(&p, conf.ring_size);
 	provider_needs(&n);
 	*b = n.bill;
 	b->n[PRM_MEMORY] += (uint64_t)p.tx_len + p.rx_len + p.rd_len + iw_rs_rq_len(&p);
@@ -75,7 +81,7 @@ int remote_alloc(struct stream *st)
 
 	if (!r)
 		return -ENOMEM;
-	fill_param(&f.p);
+	fill_param(&f.p, ring_len(st));
 	f.size = lay_out(&f, &f.p);
 	ret = area_new(rnic_pd_user(st->pd), f.size, &r->area);
 	if (ret) {

@@ -160,6 +160,41 @@ static void prefixes(void **state)
 	assert_false(allowed("2001:db8:7fff::1"));
 }
 
+/* Another file while the daemon runs. */
+static void renewed(void **state)
+{
+	char changed[CONF_NAMES], stays[CONF_NAMES];
+	struct conf d;
+
+	conf_default(&d);
+	conf_renew(&d, &c, changed, stays);
+	assert_string_equal(changed, "");
+	assert_string_equal(stays, "");
+	assert_int_equal(read_text("run_dir = /run/x\ncontrol_port=4874\ntrust_high_port = yes\nanswer_timeout = 30\njoin_namespaces = yes\n"
+				   "go = at-once\nnegative_cache = 5\nstartup_timeout = 1000\nclose_timeout = 1000\ncrc = off\n"
+				   "large_fpdu = off\nkeep_congestion = yes\nmap = no\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
+				   "max_ord = 32\nmax_streams = 10\nmax_memory = 1G\nmax_stags = 1\nmax_reads = 2\nmax_cq_entries = 3\nhide_stag_errors = yes\n"
+				   "allow = 10.0.0.0/8\nrequire_ipsec = yes\nlog_level = debug"), 0);
+	conf_renew(&d, &c, changed, stays);
+	assert_string_equal(changed, "trust_high_port, answer_timeout, join_namespaces, go, negative_cache, startup_timeout, close_timeout, crc, large_fpdu, "
+			    "keep_congestion, map, markers, ring_size, inline_max, read_threshold, max_ird, max_ord, max_streams, max_memory, max_stags, max_reads, "
+			    "max_cq_entries, hide_stag_errors, allow, require_ipsec, log_level");
+	assert_string_equal(stays, "run_dir, control_port");
+	assert_string_equal(d.rundir, "");
+	assert_int_equal(d.control_port, 874);
+	memset(c.rundir, 0, sizeof(c.rundir));
+	c.control_port = d.control_port;
+	assert_memory_equal(&d, &c, sizeof(d));
+	/* as many prefixes, others; and one more */
+	assert_int_equal(set("allow", "10.0.0.0/8"), 0);
+	conf_renew(&d, &c, changed, stays);
+	assert_string_equal(changed, "allow");
+	c.allow[1].len = 128 - 16;
+	conf_renew(&d, &c, changed, stays);
+	assert_string_equal(changed, "allow");
+	assert_int_equal(d.nallow, 2);
+}
+
 /* The file that is installed must be read, and must say the defaults. */
 static void installed_file(void **state)
 {
@@ -192,7 +227,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(every_key, defaults), cmocka_unit_test_setup(maps, defaults), cmocka_unit_test_setup(limits, defaults),
 		cmocka_unit_test_setup(messages, defaults), cmocka_unit_test_setup(long_line, defaults),
-		cmocka_unit_test_setup(prefixes, defaults), cmocka_unit_test_setup(installed_file, defaults),
+		cmocka_unit_test_setup(prefixes, defaults), cmocka_unit_test_setup(renewed, defaults), cmocka_unit_test_setup(installed_file, defaults),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -5,6 +5,7 @@
 #include "proto/mpa.h"
 #include "proto/rs.h"
 #include "daemon/stream/relay.h"
+#include "daemon/stream/remote.h"
 #include "daemon/stream/stream_priv.h"
 
 #include <netinet/tcp.h>
@@ -49,6 +50,29 @@ static void both_ways(void)
 	expect_octets(&app[1], "there");
 	say(app[1].fd, "and back");
 	expect_octets(&app[0], "and back");
+}
+
+/* The settings are read again while it is relayed: its rings are as long as its segment has room for. */
+static void other_ring_size(void **state)
+{
+	enum { N = 6 << 20 };
+	struct job w = { .a = &app[0], .out = N, .seed_out = 5 }, r = { .a = &app[1], .in = N, .seed_in = 5 };
+
+	relayed(0);
+	conf.ring_size = 8 << 20;
+	relayed(1);
+	conf.ring_size = 64 << 10;
+	upgrade_both();
+	assert_int_equal(app[0].st->remote->f->p.tx_len, 1 << 20);
+	assert_int_equal(app[0].st->remote->f->p.rx_len, 1 << 20);
+	assert_int_equal(app[1].st->remote->f->p.rx_len, 8 << 20);
+	start(&w, job_write);
+	start(&r, job_read);
+	finish(&w);
+	finish(&r);
+	assert_int_equal(r.err, 0);
+	assert_int_equal(r.got, N);
+	both_ways();
 }
 
 /* ---- who begins ---- */
@@ -1123,7 +1147,7 @@ static void nothing_is_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(shown), T(only_the_server_sends), T(slow_reader), T(both_begin), T(not_with_a_key), T(not_of_half_a_connection), T(not_when_others_write),
+		T(shown), T(other_ring_size), T(only_the_server_sends), T(slow_reader), T(both_begin), T(not_with_a_key), T(not_of_half_a_connection), T(not_when_others_write),
 		T(session_is_silent), T(late_answer), T(refused), T(crc_of_the_answer), T(crc_of_the_hold), T(each_message), T(ends_at_each_message), T(positions_that_cannot_be),
 		T(others_go_on), T(end_at_the_position), T(tired), T(tired_with_a_key), T(tired_and_kept_alive), T(text_like_a_request), T(request_of_another_attempt),
 		T(half_a_request_and_the_end), T(request_in_pieces), T(request_after_a_while), T(request_too_late), T(octets_behind_the_request),
