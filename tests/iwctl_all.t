@@ -49,6 +49,7 @@ done <<-EOF
 	close|daemon|--idle 9999|
 	service|alone|nothing check|
 	doctor|alone||$verdicts
+	report|alone|-o $RIG_DIR/report.$RANDOM$RANDOM.tar.gz|file octets root parts parts[0].part parts[0].ok
 	rping|alone|-c -a 10.77.0.2 -C 3|role ok pings octets us crc p2p validated
 EOF
 commands=$("$ctl" --help | sed -n 's/^  \([a-z-]\{2,\}\) .*/\1/p' | sort)
