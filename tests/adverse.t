@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What goes wrong around two daemons while programs talk: a firewall drops the control port, or rejects it; an address goes and comes; the wire is down; a
-# daemon stands still; it may have few files. Connections go on as plain TCP would, new ones work, the daemons say what is wrong, and all is well afterwards.
+# daemon stands still, or is frozen by its control group; it may have little memory, or few files. Connections go on as plain TCP would, new ones work, the daemons say what is wrong, and all is well afterwards.
 . "$(dirname "$0")/lib/rig.sh"
 rig_need python3 ss
 : "${RIG_STILL:=15}"	# seconds that a daemon stands still
@@ -12,7 +12,8 @@ ctl=$IW_BUILD/iwctl
 
 host_bg_iw 2 server.log python3 "$TALK" server 10.77.0.2 7001
 host_bg_iw 1 near.log python3 "$TALK" server 10.77.0.1 7001
-host_port 2 7001 && host_port 1 7001
+host_bg_iw 2 crowd.server.log python3 "$RIG_TESTS/lib/crowd.py" server 10.77.0.2 7002
+host_port 2 7001 && host_port 1 7001 && host_port 2 7002
 rows() { host_ctl 1 -j streams | json "sorted({r['path'] if r['transport'] == 'iwarp' else r['transport'] for r in d if r['pid'] == $1})"; }
 
 # two that talk all the time: one with the other host, one within this one
@@ -113,6 +114,74 @@ for h in 1 2; do
 	well "the daemon of host $h goes on"
 done
 
+# ---- a control group of ours: frozen, and with little memory ----
+GROUPS_MADE=()
+group() { # CONTROLLER: the daemon of host 1 is in it, and that in $group
+	local dir=/sys/fs/cgroup
+	[ "$(stat -f -c %T $dir)" = cgroup2fs ] || dir+=/$1
+	group=$dir/$RIG_ID
+	[ -w "$dir/cgroup.procs" ] && { [ -d "$group" ] || mkdir "$group"; } 2>/dev/null || return 1
+	GROUPS_MADE+=("$group")
+	echo "$(daemon_pid 1)" >"$group/cgroup.procs"
+}
+rig_cleaned() {
+	local g
+	for g in "${GROUPS_MADE[@]}"; do
+		freeze 0 "$g"
+		until_true 5 group_gone "$g"
+	done
+}
+group_gone() { [ ! -d "$1" ] || rmdir "$1"; }
+freeze() { # 0|1 GROUP
+	if [ -e "$2/freezer.state" ]; then
+		[ "$1" = 1 ] && echo FROZEN >"$2/freezer.state" || echo THAWED >"$2/freezer.state"
+	elif [ -e "$2/cgroup.freeze" ]; then
+		echo "$1" >"$2/cgroup.freeze"
+	fi
+}
+is_frozen() { grep -qx 'FROZEN\|frozen 1' "$group/freezer.state" "$group/cgroup.events" -h 2>/dev/null; }
+if group freezer && freeze 1 "$group" && until_true 10 is_frozen; then
+	until=$(($(now_ms) + RIG_STILL * 1000))
+	both
+	ok $? "frozen: those that are there go on"
+	out=$(host_ctl 1 status 2>&1)
+	is "$? $(grep -c 'does not answer: nothing within 1 s' <<<"$out")" "3 1" "frozen: iwctl says so, after a second" || diag "$out"
+	new frozen
+	while [ "$(now_ms)" -lt "$until" ]; do both || break; done
+	[ "$(now_ms)" -ge "$until" ]
+	ok $? "frozen: for long"
+	freeze 0 "$group"
+	well "thawed"
+else
+	skip "frozen" "no control group can be made, or frozen"
+fi
+limit() { echo "$1" >"$group/$([ -e "$group/memory.max" ] && echo memory.max || echo memory.limit_in_bytes)"; }
+if group memory && limit 16M 2>/dev/null; then
+	host_told 1 crowd python3 "$RIG_TESTS/lib/crowd.py" client 10.77.0.2 7002 200
+	crowd=$!
+	tell crowd "ask 20"
+	both
+	ok $? "little memory: those that are there go on"
+	new "little memory"
+	tell crowd "ask 20" && tell_end crowd "$crowd"
+	right=$?
+	if rig_ended "$(daemon_pid 1)"; then
+		# by the kernel, as a kill: what the daemon carried is reset, never short or wrong
+		wait "$crowd"
+		is "$(grep -c 'Error(104' "$RIG_DIR/crowd.log")" 1 "little memory: the daemon was killed, its streams are reset" || sed 's/^/# /' "$RIG_DIR/crowd.log"
+		daemon_kill9 1
+		killed=1
+	else
+		is $right 0 "little memory: 200 more, too"
+		killed=
+	fi
+	limit -1 2>/dev/null || limit max
+	[ -z "$killed" ] || daemon_start 1
+	well "enough memory"
+else
+	skip "little memory" "no control group can be made, or has a limit"
+fi
+
 # ---- few files ----
 tell_end far "$far"
 is $? 0 "the connection to the other host has seen no error"
@@ -120,19 +189,17 @@ tell_end near "$near"
 is $? 0 "nor that within the host"
 daemon_stop 1
 RIG_DAEMON_WITH="prlimit --nofile=128:128" daemon_start 1
-host_bg_iw 2 crowd.server.log python3 "$RIG_TESTS/lib/crowd.py" server 10.77.0.2 7002
-host_port 2 7002
-host_told 1 crowd python3 "$RIG_TESTS/lib/crowd.py" client 10.77.0.2 7002 200
+host_told 1 crowd2 python3 "$RIG_TESTS/lib/crowd.py" client 10.77.0.2 7002 200
 crowd=$!
-tell crowd "ask 20"
-some() { tell crowd "ask 20" && [ "$(stream_count 1 "r['transport'] == 'iwarp'")" -gt 0 ] && [ "$(stream_count 1 "r['reason'] in ('quota', 'resources')")" -gt 0 ]; }
+tell crowd2 "ask 20"
+some() { tell crowd2 "ask 20" && [ "$(stream_count 1 "r['transport'] == 'iwarp'")" -gt 0 ] && [ "$(stream_count 1 "r['reason'] in ('quota', 'resources')")" -gt 0 ]; }
 until_true 20 some
 ok $? "few files: some are accelerated, and others say why not" || diag "$(host_ctl 1 reasons)"
 host_exec 1 "$ctl" --run-dir "$(host_dir 1)" doctor >"$RIG_DIR/doctor"
 is "$(grep -cE '^(warn|bad ) *limits' "$RIG_DIR/doctor")" 1 "few files: doctor says so" || sed 's/^/# /' "$RIG_DIR/doctor"
 log_has 1 'quota\|files\|descriptors'
 ok $? "few files: the log does"
-tell_end crowd "$crowd"
+tell_end crowd2 "$crowd"
 is $? 0 "few files: all octets are right"
 until_true 20 no_streams 1
 ok $? "few files: nothing is left"
