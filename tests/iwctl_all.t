@@ -112,6 +112,21 @@ hung close "$id"
 cmd=doctor
 hung doctor 10.77.0.2:7001
 kill -CONT "$(daemon_pid 1)"
+
+# ---- one whose socket takes nobody any more: it listens, and one has come that it does not accept ----
+mkdir "$RIG_DIR/full"
+host_bg 1 full.log python3 -c '
+import signal, socket, sys
+l = socket.socket(socket.AF_UNIX)
+l.bind(sys.argv[1])
+l.listen(0)
+c = socket.socket(socket.AF_UNIX)
+c.connect(sys.argv[1])
+print("full", flush=True)
+signal.pause()' "$RIG_DIR/full/bus.sock"
+until_true 20 grep -q full "$RIG_DIR/full.log"
+out=$(timeout 60 "$ctl" --run-dir "$RIG_DIR/full" status 2>&1)
+is "$? $(grep -c 'it accepts nobody' <<<"$out")" "3 1" "a daemon that accepts nobody is given up" || diag "$out"
 run status >/dev/null
 ok $? "it is answered when the daemon goes on"
 done_testing
