@@ -28,11 +28,13 @@
 #define PACK_MS	 20000u
 #define PEERS	 3u		/* that are checked */
 #define WORDS	 16
-#define UNIT_STATE "Id,LoadState,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus,MemoryCurrent,MemoryMax,TasksCurrent,TasksMax,LimitNOFILE," \
-	"FileDescriptorStoreMax,NFileDescriptorStore,ActiveEnterTimestamp,FreezerState,DropInPaths"
 #define ETC	 IW_SYSCONFDIR "/iwsock"
 
 enum cut { WHOLE, UNIT, FIREWALL };
+
+static const char unit_state[] =
+	"Id,LoadState,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus,MemoryCurrent,MemoryMax,TasksCurrent,TasksMax,LimitNOFILE,"
+	"FileDescriptorStoreMax,NFileDescriptorStore,ActiveEnterTimestamp,FreezerState,DropInPaths";
 
 /* A program and the part that its output is. "iwctl" is this one. */
 static const struct part {
@@ -59,7 +61,7 @@ static const struct part {
 	{ "systemd-version.txt", false, WHOLE, { "systemctl", "--version" } },
 	{ "packages.txt", false, WHOLE, { "dpkg-query", "-W", "iwarpd", "libiwsock", "libc6", "systemd", "liburing2", "libjansson4" } },
 	{ "units.txt", false, UNIT, { "systemctl", "cat", "--no-pager", "iwarpd.service", "iwarpd.socket" } },
-	{ "unit-state.txt", false, WHOLE, { "systemctl", "show", "--no-pager", "iwarpd.service", "iwarpd.socket", "-p", UNIT_STATE } },
+	{ "unit-state.txt", false, WHOLE, { "systemctl", "show", "--no-pager", "iwarpd.service", "iwarpd.socket", "-p", unit_state } },
 	{ "journal.txt", false, WHOLE, { "journalctl", "-q", "--no-pager", "-o", "short-iso-precise", "-n", "500", "-u", "iwarpd.service", "-t", "iwarpd", "-t", "systemd" } },
 	{ "addresses.txt", false, WHOLE, { "ip", "-s", "-d", "address" } },
 	{ "routes.txt", false, WHOLE, { "ip", "route", "show", "table", "all" } },
