@@ -3,7 +3,7 @@
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="status top metrics streams why check peers stags reasons check-policy upgrade downgrade close service doctor rping"
+	local commands="status top metrics streams why check peers stags reasons check-policy upgrade downgrade close service doctor report rping"
 	local word found=
 
 	case $prev in
@@ -53,6 +53,11 @@ _iwctl() {
 		mapfile -t COMPREPLY < <(compgen -W "on off check --dry-run --restart --json --help" -- "$cur")
 	elif [[ $found == metrics ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--http --json --help" -- "$cur")
+	elif [[ $found == report ]]; then
+		case $prev in
+		-o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "--output --json --run-dir --system --help" -- "$cur") ;;
+		esac
 	elif [[ $found == doctor ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")
 	elif [[ $found == streams || $found == peers || $found == stags || $found == reasons ]]; then

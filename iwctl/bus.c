@@ -17,6 +17,7 @@
 
 #define BUS_NAME "org.iwsock.Daemon1"
 #define BUS_PATH "/org/iwsock/Daemon1"
+#define THERE_US  1000000u	/* until a daemon shows that it is at work at all */
 #define ANSWER_US 10000000u
 #define PROBE_US  60000000u
 #define CHANGE_US 60000000u
@@ -30,6 +31,7 @@ static uint64_t answer_us(void)
 
 static int connect_dir(const char *dir, char path[108])
 {
+	const struct timeval limit = { .tv_sec = THERE_US / 1000000 };
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int fd, r;
 
@@ -39,6 +41,8 @@ static int connect_dir(const char *dir, char path[108])
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
+	/* one that accepts nobody any more keeps others waiting here, too */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
 		return fd;
 	r = -errno;
@@ -58,6 +62,9 @@ static void explain(const char *path, int err)
 		break;
 	case EACCES: case EPERM:
 		iwctl_error("%s: permission denied. Ask as root or as the user that runs the daemon.", path);
+		break;
+	case EAGAIN:
+		iwctl_error("iwarpd does not answer: it accepts nobody on %s. See journalctl -u iwarpd.", path);
 		break;
 	default:
 		iwctl_error("%s: %s", path, strerror(-err));
@@ -122,13 +129,62 @@ int iwctl_bus_greeting(sd_bus *bus, uint64_t limit_us)
 	return r;
 }
 
+/* As the kernel shows it: R runs or would if there were a processor, T is stopped; 0: gone, or hidden. */
+static char state_of(pid_t pid)
+{
+	char path[32], line[512], *end = NULL;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (f && fgets(line, sizeof(line), f))
+		end = strrchr(line, ')');
+	if (f)
+		fclose(f);
+	return end && end[1] ? end[2] : 0;
+}
+
+static int ping(sd_bus *bus, uint64_t limit_us)
+{
+	sd_bus_message *m = NULL;
+	int r = sd_bus_message_new_method_call(bus, &m, BUS_NAME, BUS_PATH, "org.freedesktop.DBus.Peer", "Ping");
+
+	if (r >= 0)
+		r = sd_bus_call(bus, m, limit_us, NULL, NULL);
+	sd_bus_message_unref(m);
+	return r == -ETIMEDOUT ? r : 0;		/* every other answer is one, and the question itself will get it, too */
+}
+
+/*
+ * Until the daemon does something for us: a greeting, or the answer to a ping. One that sleeps, or is stopped, while somebody asks it hangs, and
+ * is not waited for; one that runs is busy, or the host is.
+ */
+static int there(sd_bus *bus, pid_t pid, int (*try)(sd_bus *bus, uint64_t limit_us))
+{
+	uint64_t waited = 0;
+	int r;
+
+	do
+		r = try(bus, THERE_US);
+	while (r == -ETIMEDOUT && (waited += THERE_US) < answer_us() && state_of(pid) == 'R');
+	if (r == -ETIMEDOUT && try == iwctl_bus_greeting)
+		r = try(bus, 0);	/* it may have come while we looked */
+	if (r == -ETIMEDOUT)
+		iwctl_error("iwarpd does not answer: %s within %u s. See journalctl -u iwarpd.",
+			    state_of(pid) == 'T' ? "its process is stopped; nothing" : "nothing", (unsigned int)(waited / 1000000));
+	return r;
+}
+
 static sd_bus *open_private(void)
 {
+	struct ucred daemon = { 0 };
+	socklen_t len = sizeof(daemon);
 	sd_bus *bus = NULL;
 	int fd = find_daemon(), r;
 
 	if (fd < 0)
 		return NULL;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &daemon, &len);
 	r = sd_bus_new(&bus);
 	if (r >= 0)
 		r = sd_bus_set_fd(bus, fd, fd);
@@ -138,16 +194,25 @@ static sd_bus *open_private(void)
 	}
 	r = sd_bus_start(bus);
 	if (r >= 0)
-		r = iwctl_bus_greeting(bus, answer_us());
+		r = there(bus, daemon.pid, iwctl_bus_greeting);
 	if (r >= 0)
 		return bus;
 fail:
-	if (r == -ETIMEDOUT)
-		iwctl_error("iwarpd does not answer: nothing within %u s. See journalctl -u iwarpd.", (unsigned int)(answer_us() / 1000000));
-	else
+	if (r != -ETIMEDOUT)
 		iwctl_error("cannot talk to iwarpd: %s", strerror(-r));
 	sd_bus_unref(bus);
 	return NULL;
+}
+
+static pid_t pid_of_name(sd_bus *bus)
+{
+	sd_bus_creds *creds = NULL;
+	pid_t pid = 0;
+
+	if (sd_bus_get_name_creds(bus, BUS_NAME, SD_BUS_CREDS_PID, &creds) >= 0)
+		sd_bus_creds_get_pid(creds, &pid);
+	sd_bus_creds_unref(creds);
+	return pid;
 }
 
 static sd_bus *open_system(void)
@@ -156,8 +221,15 @@ static sd_bus *open_system(void)
 	int r = sd_bus_open_system(&bus);
 
 	if (r >= 0)
+		r = iwctl_bus_greeting(bus, THERE_US);
+	if (r < 0) {
+		iwctl_error("no system bus: %s. Ask the daemon directly, without --system.", strerror(-r));
+		goto fail;
+	}
+	if (there(bus, pid_of_name(bus), ping) >= 0)
 		return bus;
-	iwctl_error("no system bus: %s. Ask the daemon directly, without --system.", strerror(-r));
+fail:
+	sd_bus_unref(bus);
 	return NULL;
 }
 

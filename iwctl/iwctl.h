@@ -39,5 +39,6 @@ int close_main(int argc, char **argv);
 int rping_main(int argc, char **argv);
 int service_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
+int report_main(int argc, char **argv);
 
 #endif

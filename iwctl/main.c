@@ -33,6 +33,7 @@ static const struct command {
 	{ "close", "ID...|--idle N", "end streams: by id, or those that are idle; see iwctl close --help", close_main, true },
 	{ "service", "NAME on|off|check", "have a service of systemd's load the library; see iwctl service --help", service_main, true },
 	{ "doctor", "[PID|UNIT|HOST:PORT]", "what acceleration needs, whether it is well, and what to do", doctor_main, true },
+	{ "report", "[-o FILE]", "gather what a bug report needs into a file; see iwctl report --help", report_main, true },
 	{ "rping", "-c|-s ...", "ping over RDMA, as rdma-core's rping; needs no daemon; see iwctl rping --help", rping_main, true },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))

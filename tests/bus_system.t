@@ -53,6 +53,10 @@ is "$(system -j status | json "d['pid']")" "$(host_ctl 1 -j status | json "d['pi
 is "$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" introspect org.iwsock.Daemon1 /org/iwsock/Daemon1 org.iwsock.Daemon1 |
 	awk '$2 == "method" { print $1 }' | sort | tr '\n' ' ')" \
 	".Check .Close .CloseIdle .Downgrade .Ended .Peers .Plain .Reasons .Stags .Status .Streams .Upgrade " "the interface introspects"
+kill -STOP "$(daemon_pid 1)"
+out=$(system status 2>&1)
+is "$? $(grep -c 'does not answer: its process is stopped; nothing within 1 s' <<<"$out")" "3 1" "one that hangs is given up after a second" || diag "$out"
+kill -CONT "$(daemon_pid 1)"
 host_bg_iw 1 server.log socat TCP-LISTEN:7001,bind=127.0.0.1,reuseaddr,fork EXEC:cat,nofork
 host_port 1 7001
 is "$(system -j stags)" "[]" "root may ask for STags"
