@@ -165,6 +165,7 @@ void match_give_up(struct proposal *p, enum iw_reason reason, enum iw_reason the
 	p->here = false;
 	p->reason = reason;
 	p->theirs = theirs;
+	plain_tell(p);
 	if (p->state == PROPOSAL_SWITCHED) {
 		timer_stop(&p->timer);
 		agent_want_back(p, true);
@@ -287,6 +288,7 @@ void match_never(struct proposal *p, enum iw_reason reason)
 	timer_stop(&p->timer);
 	p->never = true;
 	p->reason = reason;
+	plain_tell(p);
 	if (p->local)
 		others_stop(p, false);
 	match_plain(&p->t, p->is_client, reason);
@@ -350,14 +352,17 @@ void match_hindered(struct proposal *p, enum iw_reason reason)
 {
 	p->here = true;
 	p->reason = reason;
+	plain_tell(p);
 }
 
 void match_back(struct proposal *p, enum iw_reason reason)
 {
 	switch_totals.back += p->state == PROPOSAL_SWITCHED;
 	open_later(p, BACK_MS, p->backs++);
-	if (reason)
+	if (reason) {
 		p->reason = reason;
+		plain_tell(p);
+	}
 	if (p->local)
 		others_stop(p, false);
 	else if (!p->never)
@@ -380,6 +385,8 @@ void match_done(struct proposal *p)
 		place_leave(p);		/* else when it is mapped, too */
 	p->state = PROPOSAL_DONE;
 	reason_add(IW_REASON_ACCELERATED, p->is_client);
+	if (cm_watch && p->st)
+		cm_watch->upgraded(stream_id(p->st), p->end);
 }
 
 /* ---- what people ask for ---- */
@@ -420,6 +427,7 @@ int match_downgrade(struct proposal *p)
 		timer_stop(&p->timer);
 		p->never = true;
 		p->reason = IW_REASON_DOWNGRADED;
+		plain_tell(p);
 		agent_want_back(p, true);
 		match_plain(&p->t, p->is_client, p->reason);
 	} else {

@@ -295,6 +295,7 @@ void cm_propose(struct client *c, const struct iw_ctl_propose *m)
 	p = room(c);
 	if (!p) {
 		reason_add(IW_REASON_QUOTA, m->flags & IW_CONN_CLIENT);
+		plain_tell_quota(c, &t, m->flags & IW_CONN_CLIENT, m->fd);
 		return;
 	}
 	*p = (struct proposal){

@@ -14,6 +14,8 @@ uint64_t stream_ended_count(void)
 	return count;
 }
 
+void (*stream_ended_watch)(const struct stream_ended *e);
+
 static const char *how(const struct stream *st)
 {
 	if (st->given_back)
@@ -36,6 +38,8 @@ static void note(const struct stream *st, unsigned int end)
 	e->how = how(st);
 	e->error = st->lost;
 	e->ended_ms = engine_now_ms();
+	if (stream_ended_watch)
+		stream_ended_watch(e);
 }
 
 void ended_note(const struct stream *st)
