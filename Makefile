@@ -234,7 +234,7 @@ SUBST = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' -e 's|@sys
 MAN := $(wildcard man/*.[1-8])
 man_of = $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 DATA := $(systemdsystemunitdir)/iwarpd.service $(systemdsystemunitdir)/iwarpd.socket $(sysusersdir)/iwarpd.conf $(tmpfilesdir)/iwarpd.conf \
-	$(dbuspolicydir)/org.iwsock.Daemon1.conf $(bashcompdir)/iwctl
+	$(dbuspolicydir)/org.iwsock.Daemon1.conf $(bashcompdir)/iwctl $(catalogdir)/iwarpd.catalog
 from = conf/$(strip $(if $(findstring sysusers,$(1)),iwarpd.sysusers,$(if $(findstring tmpfiles,$(1)),iwarpd.tmpfiles,\
 	$(if $(findstring completion,$(1)),iwctl.bash,$(notdir $(1))))))
 SETTINGS := iwarpd.conf iwsock.conf
