@@ -45,7 +45,7 @@ same "org.iwsock.Daemon1(5) has every method, property and signal" "$(sort tests
 keys=$(cat daemon/bus/*.c | grep -o 'put(&*o, "[a-z_0-9]*", "[a-z]"' | sed 's/.*"\(.*\)", "\(.\)"/\1 \2/'
 	cat daemon/bus/*.c | grep -o 'put_\(ip\|addr\|program\)(o, "[a-z]*"' | sed 's/.*"\(.*\)"/\1 s/')
 manual=$(sed -n '/^\.SH DICTIONARIES/,/^\.SH ERRORS/p' man/org.iwsock.Daemon1.5 | grep -o '\\fB[a-z_0-9]*\\fR [a-z]\+' | sed 's/\\fB\(.*\)\\fR/\1/' | sort -u)
-same "and every key of its dictionaries" "$(printf '%s\nupgrade_log2_ms at\nused_streams t\nrefused_streams t\n' "$keys" | sort -u)" "$manual"
+same "and every key of its dictionaries" "$(printf '%s\nupgrade_log2_ms at\ntx_sizes_log4 at\nused_streams t\nrefused_streams t\n' "$keys" | sort -u)" "$manual"
 
 for page in man/*.[1-8]; do
 	n=$((n + 1))

@@ -37,27 +37,37 @@ static void tally_peer(void *arg, const struct peer_info *i)
 
 static const char *const ipsec_names[] = { [IPSEC_OFF] = "off", [IPSEC_ON] = "on", [IPSEC_UNREADABLE] = "unreadable" };
 
-/* Each bucket with those before it: up to 1 ms, 2, 4 ..., and the last without a bound. */
-static void put_times(struct bus_out *o)
-{
-	const struct upgrade_times *t = upgrade_times();
-	uint64_t upto[UPGRADE_TIMES], sum = 0;
+#define BUCKETS	32u
 
-	for (unsigned int b = 0; b < UPGRADE_TIMES; b++)
-		upto[b] = sum += t->n[b];
-	put(o, "upgrade_sum_ms", "t", t->sum_ms);
+/* Each bucket with those before it; the last is without a bound. */
+static void put_buckets(struct bus_out *o, const char *key, const uint64_t *n, unsigned int buckets)
+{
+	uint64_t upto[BUCKETS], sum = 0;
+
+	for (unsigned int b = 0; b < buckets; b++)
+		upto[b] = sum += n[b];
 	if (o->r >= 0)
 		o->r = sd_bus_message_open_container(o->m, 'e', "sv");
 	if (o->r >= 0)
-		o->r = sd_bus_message_append_basic(o->m, 's', "upgrade_log2_ms");
+		o->r = sd_bus_message_append_basic(o->m, 's', key);
 	if (o->r >= 0)
 		o->r = sd_bus_message_open_container(o->m, 'v', "at");
 	if (o->r >= 0)
-		o->r = sd_bus_message_append_array(o->m, 't', upto, sizeof(upto));
+		o->r = sd_bus_message_append_array(o->m, 't', upto, buckets * sizeof(*upto));
 	if (o->r >= 0)
 		o->r = sd_bus_message_close_container(o->m);
 	if (o->r >= 0)
 		o->r = sd_bus_message_close_container(o->m);
+}
+
+/* Up to 1 ms, 2, 4 ... */
+static void put_times(struct bus_out *o)
+{
+	const struct upgrade_times *t = upgrade_times();
+
+	static_assert(UPGRADE_TIMES <= BUCKETS && ENDPOINT_SIZES <= BUCKETS, "put_buckets()");
+	put(o, "upgrade_sum_ms", "t", t->sum_ms);
+	put_buckets(o, "upgrade_log2_ms", t->n, UPGRADE_TIMES);
 }
 
 static void put_status(struct bus_out *o)
@@ -102,6 +112,7 @@ static void put_status(struct bus_out *o)
 	bus_put_counts(o, &streams.counts.stat);
 	put(o, "ended", "t", stream_ended_count());
 	put_times(o);
+	put_buckets(o, "tx_sizes_log4", streams.counts.stat.tx_size, ENDPOINT_SIZES);
 	put(o, "subscribers", "u", bus_subscribers());
 	put(o, "signals_missed", "t", bus_signals_missed());
 	put(o, "require_ipsec", "s", ipsec_names[ipsec_state()]);
