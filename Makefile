@@ -19,7 +19,7 @@ SAN ?=
 , := ,
 B := build/$(if $(SAN),$(subst $(,),-,$(SAN)),plain)
 CFLAGS ?= $(if $(SAN),-O1,-O2) -g
-DEFS = -I. -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' -DIW_SYSCONFDIR='"$(sysconfdir)"' -DHAVE_VERBS=$(HAVE_VERBS) \
+DEFS = -I. -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' -DIW_SYSCONFDIR='"$(sysconfdir)"' -DHAVE_VERBS=$(HAVE_VERBS) -DHAVE_SDT=$(HAVE_SDT) \
 	$(URING_CFLAGS) $(SYSTEMD_CFLAGS) $(JANSSON_CFLAGS) $(CMOCKA_CFLAGS)
 WARN = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter $(if $(CI),-Werror)
 COMMON = $(DEFS) $(CPPFLAGS) $(CFLAGS) $(WARN) -MMD -MP -fno-strict-aliasing

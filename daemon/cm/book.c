@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/probe.h"
 #include "book.h"
 #include "match.h"
 #include "proposal.h"
@@ -108,6 +109,7 @@ void plain_record(struct client *c, uint64_t conn_id, const struct iw_tuple *t, 
 	reason_add(reason, is_client);
 	now = (struct plain){ .client = c, .conn_id = conn_id, .t = *t, .is_client = is_client, .fd = fd, .reason = reason };
 	info = recorded(&now);
+	IW_PROBE3(iwarpd, fallback, 0, reason, 0);
 	tell(&info);
 	if (!prm_record(c->uid))
 		return;
@@ -154,6 +156,7 @@ void plain_tell(struct proposal *p)
 		return;
 	p->told = p->reason;
 	p->told_theirs = p->theirs;
+	IW_PROBE3(iwarpd, fallback, p->number, p->reason, p->theirs);
 	info = proposed(p);
 	tell(&info);
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/probe.h"
 #include "daemon/base/conf.h"
 #include "daemon/net/locals.h"
 #include "book.h"
@@ -98,6 +99,7 @@ void match_go(struct proposal *p)
 	if (!place_take(p, other_first(p)))
 		return;
 	p->state = PROPOSAL_MATCHED;
+	IW_PROBE1(iwarpd, go, p->number);
 	agent_go(p, true);
 }
 
@@ -308,6 +310,7 @@ void match_switched(struct proposal *p)
 	p->state = PROPOSAL_SWITCHED;
 	p->switched_ms = engine_now_ms();
 	switch_totals.switched++;
+	IW_PROBE2(iwarpd, switched, p->number, stream_id(p->st));
 	p->refused = 0;
 	p->here = false;
 	match_wait_other(p);
@@ -358,6 +361,7 @@ void match_hindered(struct proposal *p, enum iw_reason reason)
 void match_back(struct proposal *p, enum iw_reason reason)
 {
 	switch_totals.back += p->state == PROPOSAL_SWITCHED;
+	IW_PROBE2(iwarpd, back, p->number, reason);
 	open_later(p, BACK_MS, p->backs++);
 	if (reason) {
 		p->reason = reason;
@@ -381,6 +385,7 @@ void match_done(struct proposal *p)
 	else
 		switch_totals.upgraded++;
 	times_add(engine_now_ms() - p->proposed_ms);
+	IW_PROBE3(iwarpd, upgraded, p->number, p->st ? stream_id(p->st) : 0, p->local);
 	if (p->local || conf.map == CONF_MAP_NO)
 		place_leave(p);		/* else when it is mapped, too */
 	p->state = PROPOSAL_DONE;
