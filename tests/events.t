@@ -58,7 +58,8 @@ ok $? "and is no subscriber any more"
 exec 8>&-
 until_true 20 told root "e['event'] == 'ended'"
 ok $? "an end is told" || diag "$(cat "$RIG_DIR/root.log")"
-told root "e['event'] == 'ended' and (e['id'], e['how'], e['pid']) == ('$id', 'closed', $client) and e['tx_bytes'] == e['rx_bytes'] > 0"
+ended=$(host_ctl 1 -j streams --ended | json "[(r['how'], r['tx_bytes'], r['rx_bytes']) for r in d if r['id'] == '$id'][0]")
+told root "e['event'] == 'ended' and (e['id'], e['pid']) == ('$id', $client) and (e['how'], e['tx_bytes'], e['rx_bytes']) == $ended and e['tx_bytes'] > 0"
 ok $? "how, and what it had carried" || diag "$(cat "$RIG_DIR/root.log")"
 
 # ---- one that stays plain, and a pair of this host ----
