@@ -55,6 +55,10 @@ out=$(python3 "$RIG_TESTS/lib/interface.py" "$RIG_DIR/interface.xml" | diff "$RI
 is "$out" "" "the interface is what tests/bus_interface.list says"
 is "$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" get-property org.iwsock.Daemon1 /org/iwsock/Daemon1 org.iwsock.Daemon1 Version)" \
 	"s \"$(host_ctl 1 -j status | json "d['version']")\"" "it has properties"
+for method in Unsubscribe Subscribe; do
+	busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" call org.iwsock.Daemon1 /org/iwsock/Daemon1 org.iwsock.Daemon1 "$method"
+	ok $? "$method is answered"
+done
 host_bg_iw 1 server.log socat TCP-LISTEN:7001,bind=127.0.0.1,reuseaddr,fork EXEC:cat,nofork
 host_port 1 7001
 is "$(system -j stags)" "[]" "root may ask for STags"
