@@ -19,7 +19,7 @@ SAN ?=
 , := ,
 B := build/$(if $(SAN),$(subst $(,),-,$(SAN)),plain)
 CFLAGS ?= $(if $(SAN),-O1,-O2) -g
-DEFS = -I. -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' -DIW_SYSCONFDIR='"$(sysconfdir)"' -DHAVE_VERBS=$(HAVE_VERBS) \
+DEFS = -I. -D_GNU_SOURCE -DIWSOCK_VERSION='"$(VERSION)"' -DIW_SYSCONFDIR='"$(sysconfdir)"' -DHAVE_VERBS=$(HAVE_VERBS) -DHAVE_SDT=$(HAVE_SDT) \
 	$(URING_CFLAGS) $(SYSTEMD_CFLAGS) $(JANSSON_CFLAGS) $(CMOCKA_CFLAGS)
 WARN = -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter $(if $(CI),-Werror)
 COMMON = $(DEFS) $(CPPFLAGS) $(CFLAGS) $(WARN) -MMD -MP -fno-strict-aliasing
@@ -235,7 +235,7 @@ MAN := $(wildcard man/*.[1-8])
 man_of = $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 DATA := $(systemdsystemunitdir)/iwarpd.service $(systemdsystemunitdir)/iwarpd.socket \
 	$(systemdsystemunitdir)/iwarp-metrics.socket $(systemdsystemunitdir)/iwarp-metrics@.service $(sysusersdir)/iwarpd.conf $(tmpfilesdir)/iwarpd.conf \
-	$(dbuspolicydir)/org.iwsock.Daemon1.conf $(bashcompdir)/iwctl
+	$(dbuspolicydir)/org.iwsock.Daemon1.conf $(bashcompdir)/iwctl $(catalogdir)/iwarpd.catalog
 from = conf/$(strip $(if $(findstring sysusers,$(1)),iwarpd.sysusers,$(if $(findstring tmpfiles,$(1)),iwarpd.tmpfiles,\
 	$(if $(findstring completion,$(1)),iwctl.bash,$(notdir $(1))))))
 SETTINGS := iwarpd.conf iwsock.conf

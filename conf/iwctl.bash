@@ -3,7 +3,7 @@
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="status top metrics streams why check peers stags reasons check-policy upgrade downgrade close service doctor report rping"
+	local commands="status top metrics streams events why check peers stags reasons check-policy upgrade downgrade close service doctor report rping"
 	local word found=
 
 	case $prev in
@@ -72,6 +72,11 @@ _iwctl() {
 		case $prev in
 		-d | --delay | -n | --count) ;;
 		*) mapfile -t COMPREPLY < <(compgen -W "--delay --count --json --run-dir --system --help" -- "$cur") ;;
+		esac
+	elif [[ $found == events ]]; then
+		case $prev in
+		-n | --count) ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "--count --json --run-dir --system --help" -- "$cur") ;;
 		esac
 	elif [[ $found == upgrade || $found == downgrade ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")

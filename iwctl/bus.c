@@ -313,18 +313,20 @@ json_t *iwctl_bus_value(sd_bus_message *m)
 
 /* ---- calls ---- */
 
+static sd_bus *open_bus(void)
+{
+	return iwctl.system ? open_system() : open_private();
+}
+
 /* Fills in the arguments; NULL: none. */
 typedef int (*fill_fn)(sd_bus_message *m, const void *arg);
 
-static int call(sd_bus_message **reply, const char *method, fill_fn fill, const void *arg, uint64_t limit)
+static int call_on(sd_bus *bus, sd_bus_message **reply, const char *method, fill_fn fill, const void *arg, uint64_t limit)
 {
 	sd_bus_error error = SD_BUS_ERROR_NULL;
-	sd_bus *bus = iwctl.system ? open_system() : open_private();
 	sd_bus_message *m = NULL;
 	int r, code = IWCTL_FAILED;
 
-	if (!bus)
-		return IWCTL_NO_DAEMON;
 	r = sd_bus_message_new_method_call(bus, &m, iwctl.system ? BUS_NAME : NULL, BUS_PATH, BUS_NAME, method);
 	if (r >= 0 && fill)
 		r = fill(m, arg);
@@ -344,6 +346,17 @@ static int call(sd_bus_message **reply, const char *method, fill_fn fill, const 
 	}
 	sd_bus_error_free(&error);
 	sd_bus_message_unref(m);
+	return code;
+}
+
+static int call(sd_bus_message **reply, const char *method, fill_fn fill, const void *arg, uint64_t limit)
+{
+	sd_bus *bus = open_bus();
+	int code;
+
+	if (!bus)
+		return IWCTL_NO_DAEMON;
+	code = call_on(bus, reply, method, fill, arg, limit);
 	sd_bus_flush_close_unref(bus);
 	return code;
 }
@@ -441,4 +454,90 @@ int iwctl_probe(const char *host, uint16_t port, bool *ok, char **text)
 	}
 	sd_bus_message_unref(reply);
 	return code;
+}
+
+/* ---- signals ---- */
+
+struct listener {
+	sd_bus *bus;
+	char *from;		/* the daemon's name on the system bus */
+	bool gone;
+	int (*fn)(const char *signal, json_t *what, void *arg);
+	void *arg;
+};
+
+static int daemon_gone(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	struct listener *l = userdata;
+
+	l->gone = true;
+	return 0;
+}
+
+static int subscribe(struct listener *l)
+{
+	sd_bus_message *reply = NULL;
+	int r = 0, code;
+
+	if (iwctl.system)
+		r = sd_bus_add_match(l->bus, NULL, "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='" BUS_NAME "'",
+				     daemon_gone, l);
+	code = r < 0 ? IWCTL_FAILED : call_on(l->bus, &reply, "Subscribe", NULL, NULL, answer_us());
+	if (code == IWCTL_OK && iwctl.system && !(l->from = strdup(sd_bus_message_get_sender(reply))))
+		code = IWCTL_FAILED;
+	sd_bus_message_unref(reply);
+	return code;
+}
+
+/* On the system bus others can send to us, too. */
+static bool from_daemon(const struct listener *l, sd_bus_message *m)
+{
+	const char *sender = sd_bus_message_get_sender(m);
+
+	return sd_bus_message_is_signal(m, BUS_NAME, NULL) > 0 && (!iwctl.system || (sender && !strcmp(sender, l->from)));
+}
+
+static int signal_came(const struct listener *l, sd_bus_message *m)
+{
+	json_t *what = iwctl_bus_value(m);
+
+	if (what)
+		return l->fn(sd_bus_message_get_member(m), what, l->arg);
+	iwctl_error("iwarpd: %s: a signal that this iwctl does not understand; are both of the same release?", sd_bus_message_get_member(m));
+	return IWCTL_FAILED;
+}
+
+static int listen_on(struct listener *l)
+{
+	int code = subscribe(l), r = 0;
+
+	while (code == IWCTL_OK && r >= 0 && !l->gone) {
+		sd_bus_message *m = NULL;
+
+		r = sd_bus_process(l->bus, &m);
+		if (m && from_daemon(l, m))
+			code = signal_came(l, m);
+		sd_bus_message_unref(m);
+		if (r == 0 && !l->gone)
+			r = sd_bus_wait(l->bus, UINT64_MAX);
+		if (r == -EINTR)
+			r = 0;
+	}
+	if (code != IWCTL_OK)
+		return code;
+	iwctl_error("iwarpd has ended. See journalctl -u iwarpd.");
+	return IWCTL_NO_DAEMON;
+}
+
+int iwctl_listen(int (*fn)(const char *signal, json_t *what, void *arg), void *arg)
+{
+	struct listener l = { .bus = open_bus(), .fn = fn, .arg = arg };
+	int code;
+
+	if (!l.bus)
+		return IWCTL_NO_DAEMON;
+	code = listen_on(&l);
+	free(l.from);
+	sd_bus_flush_close_unref(l.bus);
+	return code == IWCTL_LISTENED ? IWCTL_OK : code;
 }

@@ -16,6 +16,13 @@ int iwctl_close_idle(uint64_t idle_ms, int64_t uid, json_t **out);	/* uid -1: ev
 int iwctl_connections(json_t **out);	/* streams and plain connections in one array */
 int iwctl_probe(const char *host, uint16_t port, bool *ok, char **text);	/* text: free() */
 
+/*
+ * Subscribes, and calls fn with each signal, which takes what over and returns IWCTL_OK to go on, IWCTL_LISTENED when it has enough, or an exit
+ * code. IWCTL_NO_DAEMON, too, when the daemon ends.
+ */
+#define IWCTL_LISTENED (-1)
+int iwctl_listen(int (*fn)(const char *signal, json_t *what, void *arg), void *arg);
+
 /* ---- for others of the bus ---- */
 
 /* Until the bus has greeted: -ETIMEDOUT after so long. */

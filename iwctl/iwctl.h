@@ -31,6 +31,7 @@ int status_main(int argc, char **argv);
 int lists_main(int argc, char **argv);		/* streams, peers, stags, reasons */
 int metrics_main(int argc, char **argv);
 int top_main(int argc, char **argv);
+int events_main(int argc, char **argv);
 int why_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int check_policy_main(int argc, char **argv);

@@ -22,6 +22,7 @@ static const struct command {
 	{ "streams", "[OPTION...]", "every connection: transport, octets, messages by RDMAP operation; see iwctl streams --help", lists_main, true },
 	{ "top", "[OPTION...]", "octets and messages per second of each program; see iwctl top --help", top_main, true },
 	{ "metrics", "[OPTION...]", "totals, peers and reasons as OpenMetrics; see iwctl metrics --help", metrics_main, true },
+	{ "events", "[OPTION...]", "what happens, as it happens, a line each; see iwctl events --help", events_main, true },
 	{ "why", "PID|PID/FD|HOST:PORT", "why a connection is accelerated or plain TCP, in sentences", why_main, false },
 	{ "check", "HOST:PORT", "probe the way to a server end to end", check_main, false },
 	{ "peers", "", "other hosts: who has an iwarpd, who not and until when", lists_main, true },

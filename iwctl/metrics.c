@@ -167,6 +167,23 @@ static void add_times(json_t *list, const json_t *status)
 	sample(f, "_sum", NULL, NULL, NULL, NULL, json_real((double)iwctl_num(status, "upgrade_sum_ms") / 1000));
 }
 
+/* Of each bucket of the daemon's, 64 * 4^i octets. What all of them were together nobody has counted. */
+static void add_sizes(json_t *list, const json_t *status)
+{
+	const json_t *upto = json_object_get(status, "tx_sizes_log4");
+	size_t n = json_array_size(upto), i;
+	char le[32];
+	json_t *f, *v;
+
+	if (!n)
+		return;
+	f = family(list, "iwsock_tx_message_bytes", "histogram", "bytes", "RDMAP messages sent (Sends, Writes and Read Responses) by their payload.");
+	json_array_foreach(upto, i, v) {
+		snprintf(le, sizeof(le), "%llu.0", 64ull << 2 * i);
+		sample(f, "_bucket", "le", i + 1 < n ? le : "+Inf", NULL, NULL, json_incref(v));
+	}
+}
+
 /* ---- text ---- */
 
 static void print_escaped(FILE *to, const char *s)
@@ -248,6 +265,7 @@ static int ask(json_t **list)
 	add_peers(*list, peers);
 	add_reasons(*list, reasons);
 	add_times(*list, status);
+	add_sizes(*list, status);
 out:
 	json_decref(status);
 	json_decref(peers);

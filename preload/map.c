@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "proto/ctlmsg.h"
+#include "proto/probe.h"
 #include "daemon.h"
 #include "handlers.h"
 #include "holders.h"
@@ -537,6 +538,7 @@ static bool take(int fd, struct iw_stream *s)
 		iw_daemon_tell_id(IW_CTL_ABANDON, s->stream_id, IW_REASON_BUSY, fd);
 		return false;
 	}
+	IW_PROBE2(libiwsock, mapped, fd, s->stream_id);
 	iw_daemon_tell_id(IW_CTL_SWITCHED, s->stream_id, 0, fd);
 	return true;
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "proto/ctlmsg.h"
+#include "proto/probe.h"
 #include "daemon.h"
 #include "deadline.h"
 #include "internal.h"
@@ -179,6 +180,7 @@ static void unmap(int fd, struct iw_stream *s)
 
 	if (iw_orphan_known(s) || !s->map)
 		return;
+	IW_PROBE2(libiwsock, given_back, fd, s->stream_id);
 	iw_ctl_init(&m, IW_CTL_UNMAP, 0);
 	m.id = s->stream_id;
 	m.fd = fd;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Connections that stay plain TCP: the daemon is told, so that it can list them with their reason. */
 #include "proto/ctlmsg.h"
+#include "proto/probe.h"
 #include "daemon.h"
 #include "deadline.h"
 #include "plain.h"
@@ -23,6 +24,7 @@ void iw_plain_tell(int fd, struct iw_candidate *c, const struct iw_tuple *t, enu
 	bool known = iw_candidate_known(c);
 	struct iw_ctl_conn m;
 
+	IW_PROBE3(libiwsock, fallback, fd, why, for_now);
 	if (!iw_daemon_up() || (!known && !t) || !tell_allowed())
 		return;
 	iw_ctl_init(&m, IW_CTL_PLAIN, 0);

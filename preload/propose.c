@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 
 #include "proto/ctlmsg.h"
+#include "proto/probe.h"
 #include "candidate.h"
 #include "conf.h"
 #include "daemon.h"
@@ -144,6 +145,7 @@ static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t)
 	atomic_store(&c->state, IW_PROPOSED);
 	atomic_store(&c->since, m.calls);
 	atomic_store(&c->due, 1);
+	IW_PROBE2(libiwsock, proposed, fd, m.conn_id);
 	iw_daemon_tell(&m, -1, 0);
 }
 
@@ -289,6 +291,7 @@ static enum looked try_switch(int fd, struct iw_candidate *c)
 {
 	enum iw_reason why = 0;
 
+	IW_PROBE1(libiwsock, go, fd);
 	switch (iw_switch(fd, c, &why)) {
 	case IW_SWITCH_DONE:
 		return GONE;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "proto/ctlmsg.h"
+#include "proto/probe.h"
 #include "daemon.h"
 #include "holders.h"
 #include "internal.h"
@@ -408,8 +409,10 @@ enum iw_switched iw_switch(int fd, struct iw_candidate *c, enum iw_reason *why)
 	if (!gate_close(&p))
 		return IW_SWITCH_NOT_NOW;
 	r = behind_gate(&p, c, &s, why);
-	if (r == IW_SWITCH_DONE)
+	if (r == IW_SWITCH_DONE) {
+		IW_PROBE2(libiwsock, switched, fd, s->stream_id);
 		iw_candidate_gone(c);
+	}
 	for (unsigned int i = 0; r != IW_SWITCH_DONE && i < p.n; i++)
 		iw_reg_forget(p.fd[i]);	/* what was learned for this time */
 	gate_open(&p, p.n, s ? iw_stream_word(s) : p.word);
@@ -500,6 +503,7 @@ static bool back(int fd, struct iw_stream *s)
 	c = iw_candidate_at(s->holder);
 	done = iw_stream_alone(s, p.fd, p.n) && dry(&p, s) && back_behind_gate(&p, s, iw_word_make(IW_FD_CANDIDATE, s->holder));
 	if (done) {
+		IW_PROBE2(libiwsock, back, fd, s->stream_id);
 		iw_candidate_back(c, p.n, (uint32_t)s->conn_id);
 		s->holder = 0;
 		atomic_store(&s->refs, 1);

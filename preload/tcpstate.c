@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proto/page.h"
+#include "proto/probe.h"
 #include "proto/ring.h"
 #include "lib.h"
 #include "path.h"
@@ -31,7 +32,8 @@ short iw_fd_bits(int fd, short events)
 static void record_reset(struct iw_page_end *e, uint32_t from, uint32_t err)
 {
 	atomic_store(&e->close_errno, err);
-	atomic_compare_exchange_strong(&e->close_state, &from, IW_CLOSE_RESET);
+	if (atomic_compare_exchange_strong(&e->close_state, &from, IW_CLOSE_RESET))
+		IW_PROBE1(libiwsock, reset, err);
 }
 
 void iw_tcp_reset(struct iw_stream *s)

@@ -13,7 +13,7 @@
 
 #include "wr.h"
 
-#define IW_QP_VERSION	3
+#define IW_QP_VERSION	4
 #define IW_FPDU_MAX	(2u + 65535u + 3u + 4u)	/* one FPDU without Markers */
 #define IW_FPDU_MAX_MARKERS (IW_FPDU_MAX + 4u * (IW_FPDU_MAX / 508u + 2u))
 
@@ -99,11 +99,14 @@ struct iw_qp_param {
 	uint32_t recv_min;	/* smallest receive buffer accepted by post_recv (>= 8) */
 };
 
+#define IW_SIZES	9u	/* of messages: up to 64 octets, 256, 1 KiB and so on to 1 MiB; more */
+
 struct iw_qp_stat {		/* counts since start; sent = handed to the LLP */
 	uint64_t tx_fpdu, rx_fpdu, tx_octets, rx_octets;
 	uint64_t tx_send, rx_send, tx_write, rx_write, tx_imm, rx_imm, tx_read, rx_read, tx_rresp, rx_rresp, tx_atomic, rx_atomic;
 	uint64_t tx_write_octets, rx_write_octets, tx_read_octets, rx_read_octets;	/* payload; read = of Responses */
 	uint64_t rx_zero_tagged, rx_tiny;
+	uint64_t tx_size[IW_SIZES];	/* Sends, Writes and Read Responses by the octets of the message */
 };
 
 /* The flat state. Fields other than those of the public part are the engine's own (qp_priv.h documents them). */

@@ -295,6 +295,14 @@ static void sq_framed(struct iw_qp *qp, struct iw_sqe *e)
 	qp->tx_turn = 1;
 }
 
+/* A message of so many octets was framed. */
+static void sized(struct iw_qp *qp, uint32_t len)
+{
+	unsigned int b = len <= 64 ? 0 : (25 - (unsigned int)__builtin_clz(len - 1)) / 2 + 1;
+
+	qp->stat.tx_size[b < IW_SIZES ? b : IW_SIZES - 1]++;
+}
+
 /* Payload of the next segment when n octets are left. FPDUs of any size are of about the same length: none is small and costs as much as a full one. */
 static uint32_t cut(const struct iw_qp *qp, uint32_t n, uint32_t hdr_len)
 {
@@ -344,6 +352,7 @@ static size_t frame_payload(struct iw_qp *qp, const struct iw_qp_ops *ops, void 
 		qp->stat.tx_write_octets += n;
 	if (!last)
 		return wire;
+	sized(qp, qp->tx_off);
 	if (write) {
 		qp->stat.tx_write++;
 	} else {
@@ -467,6 +476,7 @@ static size_t frame_read_resp(struct iw_qp *qp, const struct iw_qp_ops *ops, voi
 	qp->stat.tx_read_octets += n;
 	if (last) {
 		qp->stat.tx_rresp++;
+		sized(qp, r->size);
 		resp_framed(qp);
 	}
 	return wire;

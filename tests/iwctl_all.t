@@ -47,6 +47,7 @@ done <<-EOF
 	upgrade|daemon|$id|$conn asked why
 	downgrade|daemon|$id|$conn asked why
 	close|daemon|--idle 9999|
+	events|daemon|--count 1|
 	service|alone|nothing check|
 	doctor|alone||$verdicts
 	report|alone|-o $RIG_DIR/report.$RANDOM$RANDOM.tar.gz|file octets root parts parts[0].part parts[0].ok
@@ -72,7 +73,7 @@ print(" ".join(n for n in sys.argv[1:] if not has(d, n)))' "$@"
 # rping is a program of host 1's network, and so is who looks at it
 run() { host_exec 1 timeout 60 "$ctl" --run-dir "$(host_dir 1)" "$@"; }
 for cmd in $commands; do
-	[ "$cmd" != service ] || continue	# tests/boot/service.t
+	[[ $cmd != service && $cmd != events ]] || continue	# tests/boot/service.t, tests/events.t
 	# shellcheck disable=SC2086
 	is "$(run --json "$cmd" ${args[$cmd]} 2>"$RIG_DIR/err" | missing ${names[$cmd]} 2>&1)" "" "$cmd --json: it has its names" || { cat "$RIG_DIR/err"; run --json "$cmd" ${args[$cmd]} | head -n 30; } | sed 's/^/# /'
 done

@@ -39,6 +39,16 @@ same "iwctl(8) has every command" "$commands" "$(grep -xF "$commands" <<<"$manua
 bash=$(sed -n 's/.*local commands="\(.*\)"/\1/p' conf/iwctl.bash | tr ' ' '\n' | sort)
 same "the completion has every command" "$commands" "$bash"
 
+section() { # NAME WORD
+	awk -v s="$1" '/^\.SH/ { on = $2 == s } on' man/org.iwsock.Daemon1.5 | sed 's/\\-/-/g' | sed -n "s/^\.B \([A-Z][A-Za-z]*[( ].*\)\$/$2 \1/p"
+}
+same "org.iwsock.Daemon1(5) has every method, property and signal" "$(sort tests/bus_interface.list)" \
+	"$( (section METHODS method; section PROPERTIES property; section SIGNALS signal) | sort)"
+keys=$(cat daemon/bus/*.c | grep -o 'put(&*o, "[a-z_0-9]*", "[a-z]"' | sed 's/.*"\(.*\)", "\(.\)"/\1 \2/'
+	cat daemon/bus/*.c | grep -o 'put_\(ip\|addr\|program\)(o, "[a-z]*"' | sed 's/.*"\(.*\)"/\1 s/')
+manual=$(sed -n '/^\.SH DICTIONARIES/,/^\.SH ERRORS/p' man/org.iwsock.Daemon1.5 | grep -o '\\fB[a-z_0-9]*\\fR [a-z]\+' | sed 's/\\fB\(.*\)\\fR/\1/' | sort -u)
+same "and every key of its dictionaries" "$(printf '%s\nupgrade_log2_ms at\ntx_sizes_log4 at\nused_streams t\nrefused_streams t\n' "$keys" | sort -u)" "$manual"
+
 for page in man/*.[1-8]; do
 	n=$((n + 1))
 	if ! command -v man >/dev/null; then

@@ -60,6 +60,10 @@ is "$(value 'iwsock_upgrade_seconds_count') $(value 'iwsock_upgrade_seconds_buck
 $PYTHON -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(not (0 <= a and a * 1000 <= b))' "$(value iwsock_upgrade_seconds_sum)" \
 	"$(host_ctl 1 -j streams | json "[r['since_proposal_ms'] for r in d][0]")"
 ok $? "and is none that it cannot be"
+sizes=$(host_ctl 1 -j status | json "d['tx_sizes_log4'] == sorted(d['tx_sizes_log4']), len(d['tx_sizes_log4']), d['tx_sizes_log4'][-1] == d['tx_sends'] + d['tx_writes'] + d['tx_read_responses']")
+is "$sizes" "True 9 True" "each message that was sent has its size"
+is "$(sed -n 's/^iwsock_tx_message_bytes_bucket{le="\(.*\)"} .*/\1/p' "$RIG_DIR/metrics" | tr '\n' ' ')" \
+	"64.0 256.0 1024.0 4096.0 16384.0 65536.0 262144.0 1048576.0 +Inf " "by powers of four"
 is "$(host_ctl 1 -j metrics | json "sorted({k for f in d for k in f} - {'unit'})")" "['help', 'name', 'samples', 'type']" "metrics --json"
 told=$(host_ctl 1 -j status | json "'\n'.join(sorted(k for k, v in d.items() if type(v) is int and k.split('_')[0] in ('tx', 'rx', 'used', 'refused', 'ends', 'streams')))")
 missing=

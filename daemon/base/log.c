@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <systemd/sd-login.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,6 +130,17 @@ static void field(struct datagram *d, const char *fmt, ...)
 	d->n += (size_t)n + 1;
 }
 
+/* By /proc/PID/cgroup: none is told of a process that is gone, or not a service's. */
+static void unit_field(struct datagram *d, pid_t pid)
+{
+	char *unit;
+
+	if (sd_pid_get_unit(pid, &unit) < 0)
+		return;
+	field(d, "UNIT=%s", unit);
+	free(unit);
+}
+
 static void about_fields(struct datagram *d, const struct log_about *a)
 {
 	if (a->id)
@@ -138,6 +150,7 @@ static void about_fields(struct datagram *d, const struct log_about *a)
 	if (a->pid) {
 		field(d, "PID=%d", (int)a->pid);
 		field(d, "UID=%u", (unsigned int)a->uid);
+		unit_field(d, a->pid);
 	}
 	if (a->peer)
 		field(d, "PEER=%s", a->peer);

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <syslog.h>
 
-/* MESSAGE_ID= of the main events (iwarpd(8)): they never change. */
+/* MESSAGE_ID= of the main events (iwarpd(8), conf/iwarpd.catalog): they never change. */
 #define LOG_ID_STARTED	"944cfdec283e4bb78a9b939106ef263b"	/* the daemon has started */
 #define LOG_ID_STOPPING	"30a20c5d59c245b4a11ad90fcf915cb5"	/* it was told to stop */
 #define LOG_ID_PEER	"9db1ec085b6346d697fcee799b379bf5"	/* what is known of another host has changed */
@@ -22,7 +22,7 @@ struct log_about {
 	const char *id;		/* one of the above */
 	const char *program;	/* PROGRAM= */
 	pid_t pid;		/* PID=, with it: */
-	uint32_t uid;		/* UID= */
+	uint32_t uid;		/* UID=, and UNIT=, the unit of systemd's that it belongs to as the line is written */
 	const char *peer;	/* PEER=, an address or one with a port */
 	uint64_t stream;	/* STREAM=, as iwctl streams shows it */
 	const char *reason;	/* REASON=, the name of one */

@@ -112,15 +112,6 @@ static void row_end(struct changing *c, struct bus_out *o)
 	c->err = o->r;
 }
 
-/* Of others' nobody learns that they exist. */
-static void put_id(struct bus_out *o, uint64_t id)
-{
-	char text[20];
-
-	snprintf(text, sizeof(text), "%" PRIx64, id);
-	put(o, "id", "s", text);
-}
-
 static void close_one(struct changing *c, uint64_t id)
 {
 	struct stream_info i = { 0 };
@@ -136,7 +127,7 @@ static void close_one(struct changing *c, uint64_t id)
 	if (there)
 		bus_put_stream(&o, &i);
 	else
-		put_id(&o, id);
+		put_id(&o, id);	/* of others' nobody learns that they exist */
 	put(&o, "closed", "b", (int)!ret);
 	put(&o, "why", "s", why_not_closed(ret));
 	row_end(c, &o);

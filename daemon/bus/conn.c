@@ -9,6 +9,7 @@
 
 #include "daemon/base/engine.h"
 #include "iface.h"
+#include "signals.h"
 
 #define CONNS		64	/* clients at a time */
 #define CONNS_KEPT	8	/* of these, for root and the daemon's user */
@@ -70,6 +71,7 @@ static void conn_dead(struct bus_conn *c)
 		sd_bus_slot_unref(c->asking[i].slot);
 		sd_bus_message_unref(c->asking[i].m);
 	}
+	bus_signals_gone(c->bus);
 	sd_bus_close(c->bus);
 	c->bus = sd_bus_unref(c->bus);
 	if (c->poll.busy)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The methods of org.iwsock.Daemon1. Totals, peers and reasons are for everybody. */
+/* The methods and properties of org.iwsock.Daemon1. Totals, peers and reasons are for everybody. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include "iface.h"
 #include "out.h"
 #include "rows.h"
+#include "signals.h"
 
 #define CHECKS 8	/* probes at a time */
 
@@ -36,27 +37,37 @@ static void tally_peer(void *arg, const struct peer_info *i)
 
 static const char *const ipsec_names[] = { [IPSEC_OFF] = "off", [IPSEC_ON] = "on", [IPSEC_UNREADABLE] = "unreadable" };
 
-/* Each bucket with those before it: up to 1 ms, 2, 4 ..., and the last without a bound. */
-static void put_times(struct bus_out *o)
-{
-	const struct upgrade_times *t = upgrade_times();
-	uint64_t upto[UPGRADE_TIMES], sum = 0;
+#define BUCKETS	32u
 
-	for (unsigned int b = 0; b < UPGRADE_TIMES; b++)
-		upto[b] = sum += t->n[b];
-	put(o, "upgrade_sum_ms", "t", t->sum_ms);
+/* Each bucket with those before it; the last is without a bound. */
+static void put_buckets(struct bus_out *o, const char *key, const uint64_t *n, unsigned int buckets)
+{
+	uint64_t upto[BUCKETS], sum = 0;
+
+	for (unsigned int b = 0; b < buckets; b++)
+		upto[b] = sum += n[b];
 	if (o->r >= 0)
 		o->r = sd_bus_message_open_container(o->m, 'e', "sv");
 	if (o->r >= 0)
-		o->r = sd_bus_message_append_basic(o->m, 's', "upgrade_log2_ms");
+		o->r = sd_bus_message_append_basic(o->m, 's', key);
 	if (o->r >= 0)
 		o->r = sd_bus_message_open_container(o->m, 'v', "at");
 	if (o->r >= 0)
-		o->r = sd_bus_message_append_array(o->m, 't', upto, sizeof(upto));
+		o->r = sd_bus_message_append_array(o->m, 't', upto, buckets * sizeof(*upto));
 	if (o->r >= 0)
 		o->r = sd_bus_message_close_container(o->m);
 	if (o->r >= 0)
 		o->r = sd_bus_message_close_container(o->m);
+}
+
+/* Up to 1 ms, 2, 4 ... */
+static void put_times(struct bus_out *o)
+{
+	const struct upgrade_times *t = upgrade_times();
+
+	static_assert(UPGRADE_TIMES <= BUCKETS && ENDPOINT_SIZES <= BUCKETS, "put_buckets()");
+	put(o, "upgrade_sum_ms", "t", t->sum_ms);
+	put_buckets(o, "upgrade_log2_ms", t->n, UPGRADE_TIMES);
 }
 
 static void put_status(struct bus_out *o)
@@ -101,6 +112,9 @@ static void put_status(struct bus_out *o)
 	bus_put_counts(o, &streams.counts.stat);
 	put(o, "ended", "t", stream_ended_count());
 	put_times(o);
+	put_buckets(o, "tx_sizes_log4", streams.counts.stat.tx_size, ENDPOINT_SIZES);
+	put(o, "subscribers", "u", bus_subscribers());
+	put(o, "signals_missed", "t", bus_signals_missed());
 	put(o, "require_ipsec", "s", ipsec_names[ipsec_state()]);
 	put(o, "ipsec_policies", "u", ipsec_policies());
 	put(o, "crc", "b", (int)conf.crc);
@@ -156,12 +170,11 @@ static int method_check(sd_bus_message *m, const struct bus_caller *who)
 
 /* ---- answers ---- */
 
-static void put_reason(struct bus_out *o, unsigned int r)
+static void put_row(struct bus_out *o, unsigned int r)
 {
 	if (o->r >= 0)
 		o->r = sd_bus_message_open_container(o->m, 'a', "{sv}");
-	put(o, "reason", "s", iw_reason_name(r));
-	put(o, "reason_number", "u", r);
+	put_reason(o, r);
 	put(o, "as_client", "t", reason_count(r, true));
 	put(o, "as_server", "t", reason_count(r, false));
 	put(o, "sentence", "s", iw_reason_sentence(r));
@@ -174,9 +187,9 @@ static void put_reasons(struct bus_out *o)
 {
 	for (unsigned int r = 0; r < IW_REASON_MAX; r++)
 		if (iw_reason_known(r))
-			put_reason(o, r);
+			put_row(o, r);
 	if (reason_count(IW_REASON_OTHER, true) || reason_count(IW_REASON_OTHER, false))
-		put_reason(o, IW_REASON_OTHER);
+		put_row(o, IW_REASON_OTHER);
 }
 
 static int method_short(sd_bus_message *m, const char *contents, void (*fill)(struct bus_out *))
@@ -206,12 +219,64 @@ int bus_answer(sd_bus_message *m, const struct bus_caller *who)
 		return method_short(m, "{sv}", put_status);
 	if (!strcmp(member, "Reasons"))
 		return method_short(m, "a{sv}", put_reasons);
+	r = bus_subscription(m, who);
+	if (r != -ENOSYS)
+		return r;
 	r = bus_change(m, who);
 	return r == -ENOSYS ? bus_list(m, who) : r;
 }
 
+/* ---- properties ---- */
+
+static int get_version(sd_bus *bus, const char *path, const char *iface, const char *name, sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	return sd_bus_message_append(m, "s", IWSOCK_VERSION);
+}
+
+static int get_port(sd_bus *bus, const char *path, const char *iface, const char *name, sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	return sd_bus_message_append(m, "q", conf.control_port);
+}
+
+static int get_u(sd_bus *bus, const char *path, const char *iface, const char *name, sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	static const struct { const char *name; unsigned int (*of)(void); } of[] = {
+		{ "Programs", client_count }, { "Streams", stream_count }, { "Subscribers", bus_subscribers },
+	};
+	size_t i = 0;
+
+	while (i < sizeof(of) / sizeof(*of) - 1 && strcmp(of[i].name, name))
+		i++;
+	return sd_bus_message_append(m, "u", of[i].of());
+}
+
+static uint64_t uptime(void)
+{
+	return engine_now_ms() - bus_started;
+}
+
+static int get_t(sd_bus *bus, const char *path, const char *iface, const char *name, sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	static const struct { const char *name; uint64_t (*of)(void); } of[] = {
+		{ "UptimeMilliseconds", uptime }, { "StreamsEnded", stream_ended_count }, { "SignalsMissed", bus_signals_missed },
+	};
+	size_t i = 0;
+
+	while (i < sizeof(of) / sizeof(*of) - 1 && strcmp(of[i].name, name))
+		i++;
+	return sd_bus_message_append(m, "t", of[i].of());
+}
+
 const sd_bus_vtable bus_vtable[] = {
 	SD_BUS_VTABLE_START(0),
+	SD_BUS_PROPERTY("Version", "s", get_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+	SD_BUS_PROPERTY("ControlPort", "q", get_port, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+	SD_BUS_PROPERTY("UptimeMilliseconds", "t", get_t, 0, 0),
+	SD_BUS_PROPERTY("Programs", "u", get_u, 0, 0),
+	SD_BUS_PROPERTY("Streams", "u", get_u, 0, 0),
+	SD_BUS_PROPERTY("StreamsEnded", "t", get_t, 0, 0),
+	SD_BUS_PROPERTY("Subscribers", "u", get_u, 0, 0),
+	SD_BUS_PROPERTY("SignalsMissed", "t", get_t, 0, 0),
 	SD_BUS_METHOD_WITH_ARGS("Status", SD_BUS_NO_ARGS, SD_BUS_RESULT("a{sv}", status), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Streams", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Plain", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", connections), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
@@ -227,5 +292,12 @@ const sd_bus_vtable bus_vtable[] = {
 	SD_BUS_METHOD_WITH_ARGS("Close", SD_BUS_ARGS("as", ids), SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("CloseIdle", SD_BUS_ARGS("t", idle_ms, "x", uid), SD_BUS_RESULT("aa{sv}", streams), bus_method,
 				SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Subscribe", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Unsubscribe", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_SIGNAL_WITH_ARGS("PeerChanged", SD_BUS_ARGS("a{sv}", peer), 0),
+	SD_BUS_SIGNAL_WITH_ARGS("StreamUpgraded", SD_BUS_ARGS("a{sv}", stream), 0),
+	SD_BUS_SIGNAL_WITH_ARGS("StreamEnded", SD_BUS_ARGS("a{sv}", stream), 0),
+	SD_BUS_SIGNAL_WITH_ARGS("Fallback", SD_BUS_ARGS("a{sv}", connection), 0),
+	SD_BUS_SIGNAL_WITH_ARGS("Missed", SD_BUS_ARGS("a{sv}", count), 0),
 	SD_BUS_VTABLE_END
 };

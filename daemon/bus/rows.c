@@ -4,7 +4,6 @@
  * then turned into a message in batches, so that 10,000 streams do not hold up the data path. Keys are an interface: iwctl
  * --json hands them on as they are, so they are only ever added to.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,46 +70,6 @@ static bool may_see(const struct listing *l, uint32_t uid)
 	return l->who.privileged || l->who.uid == uid;
 }
 
-static void put_ip(struct bus_out *o, const char *key, const uint8_t ip[16])
-{
-	put(o, key, "s", iw_ip_text(ip));
-}
-
-/* 192.0.2.1:80, [2001:db8::1]:80, [fe80::1%2]:80; an AF_INET6 socket with an IPv4 peer shows [::ffff:192.0.2.1]:80, as ss does. */
-static void put_addr(struct bus_out *o, const char *key, const struct iw_addr *a)
-{
-	char ip[INET6_ADDRSTRLEN], s[INET6_ADDRSTRLEN + 24], scope[16] = "";
-
-	if (a->family == AF_INET) {
-		inet_ntop(AF_INET, a->ip + 12, ip, sizeof(ip));
-		snprintf(s, sizeof(s), "%s:%u", ip, a->port);
-	} else {
-		inet_ntop(AF_INET6, a->ip, ip, sizeof(ip));
-		if (a->scope_id)
-			snprintf(scope, sizeof(scope), "%%%u", a->scope_id);
-		snprintf(s, sizeof(s), "[%s%s]:%u", ip, scope, a->port);
-	}
-	put(o, key, "s", s);
-}
-
-static void put_reason(struct bus_out *o, unsigned int reason)
-{
-	put(o, "reason", "s", iw_reason_name(reason));
-	put(o, "reason_number", "u", reason);
-}
-
-/* Text that came from a program: D-Bus wants UTF-8. */
-static void put_program(struct bus_out *o, const char *key, const char *program)
-{
-	char s[64];
-	size_t i;
-
-	for (i = 0; i < sizeof(s) - 1 && program && program[i]; i++)
-		s[i] = program[i] >= ' ' && program[i] < 127 ? program[i] : '?';
-	s[i] = 0;
-	put(o, key, "s", s);
-}
-
 static const char *state_name(enum stream_state s)
 {
 	static const char *const names[] = {
@@ -155,14 +114,6 @@ void bus_put_counts(struct bus_out *o, const struct endpoint_stat *s)
 	put(o, "rx_read_bytes", "t", s->rx_read_octets);
 	put(o, "rx_zero_tagged", "t", s->rx_zero_tagged);	/* slow paths (SEC-U08) */
 	put(o, "rx_tiny", "t", s->rx_tiny);
-}
-
-static void put_id(struct bus_out *o, uint64_t id)
-{
-	char s[20];
-
-	snprintf(s, sizeof(s), "%" PRIx64, id);
-	put(o, "id", "s", s);
 }
 
 static uint64_t since(uint64_t ms)
@@ -260,9 +211,8 @@ static void put_stream_row(struct bus_out *o, const void *row)
 }
 
 /* What is told of one that has ended is what it was by then. */
-static void put_ended(struct bus_out *o, const void *row)
+void bus_put_ended(struct bus_out *o, const struct stream_ended *e)
 {
-	const struct stream_ended *e = row;
 	const struct stream_info *i = &e->info;
 
 	put_id(o, i->id);
@@ -287,6 +237,11 @@ static void put_ended(struct bus_out *o, const void *row)
 	put(o, "tx_bytes", "t", i->tx_bytes);
 	put(o, "rx_bytes", "t", i->rx_bytes);
 	bus_put_counts(o, &i->stat);
+}
+
+static void put_ended(struct bus_out *o, const void *row)
+{
+	bus_put_ended(o, row);
 }
 
 /* The same. */
@@ -331,14 +286,20 @@ void bus_put_plain(struct bus_out *o, const struct plain_info *i)
 	put_plain_row(o, &row);
 }
 
-static void put_peer(struct bus_out *o, const void *row)
+const char *bus_peer_state(unsigned int state)
 {
 	static const char *const states[] = { "unknown", "iwarp", "plain", "local" };
+
+	return state <= IW_PEER_LOCAL ? states[state] : "unknown";
+}
+
+static void put_peer(struct bus_out *o, const void *row)
+{
 	const struct peer_info *i = row;
 	uint64_t now = engine_now_ms();
 
 	put_ip(o, "address", i->ip);
-	put(o, "state", "s", i->state <= IW_PEER_LOCAL ? states[i->state] : "unknown");
+	put(o, "state", "s", bus_peer_state(i->state));
 	put_reason(o, i->reason);
 	put(o, "session_in", "b", (int)i->in);
 	put(o, "session_out", "b", (int)i->out);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/probe.h"
 #include "book.h"
 #include "match.h"
 #include "proposal.h"
@@ -12,6 +13,8 @@
 #define GRANTS_MAX	65536u	/* per client */
 #define BOOK_BITS	14u
 #define BOOK_HASH	(1u << BOOK_BITS)
+
+const struct cm_watch *cm_watch;
 
 /* ---- plain connections ---- */
 
@@ -81,15 +84,33 @@ uint64_t reason_count(enum iw_reason r, bool client)
 	return reasons[client][r < IW_REASON_MAX ? r : IW_REASON_MAX];
 }
 
+static void tell(const struct plain_info *info)
+{
+	if (cm_watch)
+		cm_watch->fallback(info);
+}
+
+static struct plain_info recorded(const struct plain *p)
+{
+	return (struct plain_info){
+		.client = p->client, .uid = p->client->uid, .tuple = p->t, .is_client = p->is_client, .fd = p->fd, .reason = p->reason,
+	};
+}
+
 void plain_record(struct client *c, uint64_t conn_id, const struct iw_tuple *t, bool is_client, int fd, enum iw_reason reason)
 {
-	struct plain *p = plain_find(c, conn_id);
+	struct plain *p = plain_find(c, conn_id), now;
+	struct plain_info info;
 
 	if (p) {	/* the library tells again what it was told: the first word counts */
 		p->fd = fd;
 		return;
 	}
 	reason_add(reason, is_client);
+	now = (struct plain){ .client = c, .conn_id = conn_id, .t = *t, .is_client = is_client, .fd = fd, .reason = reason };
+	info = recorded(&now);
+	IW_PROBE3(iwarpd, fallback, 0, reason, 0);
+	tell(&info);
 	if (!prm_record(c->uid))
 		return;
 	p = calloc(1, sizeof(*p));
@@ -97,7 +118,7 @@ void plain_record(struct client *c, uint64_t conn_id, const struct iw_tuple *t, 
 		prm_forget(c->uid);
 		return;
 	}
-	*p = (struct plain){ .client = c, .conn_id = conn_id, .t = *t, .is_client = is_client, .fd = fd, .reason = reason };
+	*p = now;
 	list_add_tail(plain_bucket(c, conn_id), &p->hash);
 	list_add_tail(tuple_bucket(by_tuple, t), &p->tuple);
 	list_add_tail(&c->priv->plain, &p->node);
@@ -127,6 +148,24 @@ static struct plain_info proposed(const struct proposal *p)
 	};
 }
 
+void plain_tell(struct proposal *p)
+{
+	struct plain_info info;
+
+	if (p->reason == IW_REASON_UNANSWERED || p->reason == IW_REASON_MATCHED || (p->told == p->reason && p->told_theirs == p->theirs))
+		return;
+	p->told = p->reason;
+	p->told_theirs = p->theirs;
+	IW_PROBE3(iwarpd, fallback, p->number, p->reason, p->theirs);
+	info = proposed(p);
+	tell(&info);
+}
+
+void plain_tell_quota(struct client *c, const struct iw_tuple *t, bool is_client, int fd)
+{
+	tell(&(struct plain_info){ .client = c, .uid = c->uid, .tuple = *t, .is_client = is_client, .fd = fd, .reason = IW_REASON_QUOTA });
+}
+
 void plain_foreach(void (*fn)(void *arg, const struct plain_info *info), void *arg)
 {
 	list_each(cn, cnxt, &clients) {
@@ -134,9 +173,7 @@ void plain_foreach(void (*fn)(void *arg, const struct plain_info *info), void *a
 
 		list_each(n, nxt, &c->priv->plain) {
 			const struct plain *p = list_entry(n, struct plain, node);
-			struct plain_info info = {
-				.client = c, .uid = c->uid, .tuple = p->t, .is_client = p->is_client, .fd = p->fd, .reason = p->reason,
-			};
+			struct plain_info info = recorded(p);
 
 			fn(arg, &info);
 		}

@@ -46,6 +46,12 @@ struct plain_info {
 	uint32_t calls;
 	unsigned int backs;		/* times that it was switched, and went back */
 };
+/* What becomes of connections, for who wants to know at that moment; NULL: nobody does. */
+struct cm_watch {
+	void (*upgraded)(uint64_t stream_id, unsigned int end);	/* that end of a stream is joined, or upgraded */
+	void (*fallback)(const struct plain_info *info);	/* it stays plain, for good or until it is tried again; each reason in a row once */
+};
+extern const struct cm_watch *cm_watch;
 void plain_foreach(void (*fn)(void *arg, const struct plain_info *info), void *arg);
 /* By the id of a proposal, or of the stream that came of it. False: there is none. */
 bool plain_look(uint64_t id, struct plain_info *info);

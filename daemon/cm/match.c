@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/probe.h"
 #include "daemon/base/conf.h"
 #include "daemon/net/locals.h"
 #include "book.h"
@@ -98,6 +99,7 @@ void match_go(struct proposal *p)
 	if (!place_take(p, other_first(p)))
 		return;
 	p->state = PROPOSAL_MATCHED;
+	IW_PROBE1(iwarpd, go, p->number);
 	agent_go(p, true);
 }
 
@@ -165,6 +167,7 @@ void match_give_up(struct proposal *p, enum iw_reason reason, enum iw_reason the
 	p->here = false;
 	p->reason = reason;
 	p->theirs = theirs;
+	plain_tell(p);
 	if (p->state == PROPOSAL_SWITCHED) {
 		timer_stop(&p->timer);
 		agent_want_back(p, true);
@@ -287,6 +290,7 @@ void match_never(struct proposal *p, enum iw_reason reason)
 	timer_stop(&p->timer);
 	p->never = true;
 	p->reason = reason;
+	plain_tell(p);
 	if (p->local)
 		others_stop(p, false);
 	match_plain(&p->t, p->is_client, reason);
@@ -306,6 +310,7 @@ void match_switched(struct proposal *p)
 	p->state = PROPOSAL_SWITCHED;
 	p->switched_ms = engine_now_ms();
 	switch_totals.switched++;
+	IW_PROBE2(iwarpd, switched, p->number, stream_id(p->st));
 	p->refused = 0;
 	p->here = false;
 	match_wait_other(p);
@@ -350,14 +355,18 @@ void match_hindered(struct proposal *p, enum iw_reason reason)
 {
 	p->here = true;
 	p->reason = reason;
+	plain_tell(p);
 }
 
 void match_back(struct proposal *p, enum iw_reason reason)
 {
 	switch_totals.back += p->state == PROPOSAL_SWITCHED;
+	IW_PROBE2(iwarpd, back, p->number, reason);
 	open_later(p, BACK_MS, p->backs++);
-	if (reason)
+	if (reason) {
 		p->reason = reason;
+		plain_tell(p);
+	}
 	if (p->local)
 		others_stop(p, false);
 	else if (!p->never)
@@ -376,10 +385,13 @@ void match_done(struct proposal *p)
 	else
 		switch_totals.upgraded++;
 	times_add(engine_now_ms() - p->proposed_ms);
+	IW_PROBE3(iwarpd, upgraded, p->number, p->st ? stream_id(p->st) : 0, p->local);
 	if (p->local || conf.map == CONF_MAP_NO)
 		place_leave(p);		/* else when it is mapped, too */
 	p->state = PROPOSAL_DONE;
 	reason_add(IW_REASON_ACCELERATED, p->is_client);
+	if (cm_watch && p->st)
+		cm_watch->upgraded(stream_id(p->st), p->end);
 }
 
 /* ---- what people ask for ---- */
@@ -420,6 +432,7 @@ int match_downgrade(struct proposal *p)
 		timer_stop(&p->timer);
 		p->never = true;
 		p->reason = IW_REASON_DOWNGRADED;
+		plain_tell(p);
 		agent_want_back(p, true);
 		match_plain(&p->t, p->is_client, p->reason);
 	} else {

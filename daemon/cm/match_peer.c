@@ -102,6 +102,8 @@ static void answered(struct sess_ask *a, const struct iw_sm *m, enum iw_reason r
 		match_waits(p, reason);
 	else
 		match_give_up(p, IW_REASON_OTHER_END, m->yes ? IW_REASON_TUPLE_UNKNOWN : reason);
+	if (!m)
+		plain_tell(p);
 }
 
 /* What was asked already is asked again when it is answered: the answers come in order, and the last is about us as we are. */

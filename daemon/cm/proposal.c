@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "proto/probe.h"
 #include "daemon/base/conf.h"
 #include "daemon/net/ipsec.h"
 #include "daemon/net/locals.h"
@@ -295,6 +296,7 @@ void cm_propose(struct client *c, const struct iw_ctl_propose *m)
 	p = room(c);
 	if (!p) {
 		reason_add(IW_REASON_QUOTA, m->flags & IW_CONN_CLIENT);
+		plain_tell_quota(c, &t, m->flags & IW_CONN_CLIENT, m->fd);
 		return;
 	}
 	*p = (struct proposal){
@@ -307,6 +309,7 @@ void cm_propose(struct client *c, const struct iw_ctl_propose *m)
 	if (old)
 		proposal_free(old);
 	add(c, p);
+	IW_PROBE3(iwarpd, proposed, p->number, c->pid, c->uid);
 	reason = check(p);
 	if (reason)
 		match_never(p, reason);

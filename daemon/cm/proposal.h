@@ -36,6 +36,7 @@ struct proposal {
 	bool never;			/* it cannot be switched, whatever happens: reason */
 	bool here;			/* reason is what hindered the switch when it was tried last */
 	enum iw_reason reason, theirs;	/* why it is not accelerated; with OTHER_END, why they cannot */
+	enum iw_reason told, told_theirs;	/* what plain_tell() told last */
 	uint64_t octets;		/* as it was proposed */
 	uint32_t calls;
 	uint64_t proposed_ms, switched_ms;

@@ -97,6 +97,8 @@ struct peer *peer_get(const uint8_t ip[16], uint32_t scope_id)
 	return p;
 }
 
+void (*peers_watch)(const struct peer *p, enum iw_peer_state from);
+
 static void changed_log(const struct peer *p, enum iw_peer_state state, enum iw_reason reason)
 {
 	const char *why = state == IW_PEER_NEGATIVE ? iw_reason_name(reason) : NULL;
@@ -108,13 +110,18 @@ static void changed_log(const struct peer *p, enum iw_peer_state state, enum iw_
 
 void peer_set(struct peer *p, enum iw_peer_state state, enum iw_reason reason, unsigned int ttl_ms)
 {
-	if (p->state != state || p->reason != reason)
+	enum iw_peer_state from = p->state;
+	bool changed = p->state != state || p->reason != reason;
+
+	if (changed)
 		changed_log(p, state, reason);
 	p->state = state;
 	p->reason = reason;
 	p->expires = ttl_ms ? engine_now_ms() + ttl_ms : 0;
 	if (!addr_is_local(p->ip))
 		peers_publish(p->ip, state, reason, ttl_ms);
+	if (changed && peers_watch)
+		peers_watch(p, from);
 }
 
 bool peer_negative(const struct peer *p)

@@ -33,6 +33,8 @@ struct peer *peer_find(const uint8_t ip[16]);
 struct peer *peer_get(const uint8_t ip[16], uint32_t scope_id);	/* NULL: table full of busy ones, or no memory */
 void peer_set(struct peer *p, enum iw_peer_state state, enum iw_reason reason, unsigned int ttl_ms);
 bool peer_negative(const struct peer *p);			/* NEGATIVE and not expired */
+/* Called when what is known of one has changed, from that state; NULL: nobody wants to know. */
+extern void (*peers_watch)(const struct peer *p, enum iw_peer_state from);
 void peers_each(void (*fn)(struct peer *p, void *arg), void *arg);
 
 #endif

@@ -172,11 +172,13 @@ unsigned int endpoint_send_room(const struct endpoint *ep);	/* so many sends can
 /* ---- for display ---- */
 
 /* Messages and octets since the start, by RDMAP operation; 0 where the provider cannot tell. */
+#define ENDPOINT_SIZES	9u
 struct endpoint_stat {
 	uint64_t tx_send, rx_send, tx_write, rx_write, tx_imm, rx_imm, tx_read, rx_read, tx_rresp, rx_rresp, tx_atomic, rx_atomic;
 	uint64_t tx_write_octets, rx_write_octets, tx_read_octets, rx_read_octets;	/* payload; read: of Responses */
 	uint64_t tx_fpdu, rx_fpdu, tx_octets, rx_octets;	/* segments, and octets with all headers */
 	uint64_t rx_zero_tagged, rx_tiny;
+	uint64_t tx_size[ENDPOINT_SIZES];	/* Sends, Writes and Read Responses: up to 64 octets, 256, 1 KiB and so on to 1 MiB; more */
 };
 void endpoint_stat(const struct endpoint *ep, struct endpoint_stat *s);
 

@@ -285,6 +285,8 @@ void soft_stat_of(const struct iw_qp_stat *q, struct endpoint_stat *s)
 		.tx_fpdu = q->tx_fpdu, .rx_fpdu = q->rx_fpdu, .tx_octets = q->tx_octets, .rx_octets = q->rx_octets,
 		.rx_zero_tagged = q->rx_zero_tagged, .rx_tiny = q->rx_tiny,
 	};
+	static_assert(sizeof(s->tx_size) == sizeof(q->tx_size), "the same sizes");
+	memcpy(s->tx_size, q->tx_size, sizeof(s->tx_size));
 }
 
 static void soft_stat(const struct endpoint *ep, struct endpoint_stat *s)

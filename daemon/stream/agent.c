@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "proto/probe.h"
 #include "daemon/base/conf.h"
 #include "daemon/base/log.h"
 #include "daemon/rnic/rnic.h"
@@ -87,6 +88,7 @@ void agent_take(struct stream *st, bool dead, unsigned int *pause, unsigned int 
 
 static void take_over(struct stream *st, bool dead)
 {
+	IW_PROBE2(iwarpd, given_back, st->id, dead);
 	agent_take(st, dead, &st->remote->map_pause, MAP_PAUSE_MIN_MS);
 }
 
@@ -170,6 +172,7 @@ int stream_mapped(struct stream *st)
 	if (!map_offered(st))
 		return -EINVAL;
 	st->map->stage = MAP_TAKEN;
+	IW_PROBE1(iwarpd, mapped, st->id);
 	st->map->since = engine_now_ms();
 	map_want_not(st);
 	timer_start(&st->map->lean, LEAN_MS, lean);

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "proto/probe.h"
 #include "life.h"
 #include "stream_priv.h"
 
@@ -145,8 +146,10 @@ void carrier_record_reset(struct stream *st, int err)
 {
 	struct iw_page_end *e = stream_page_end(st);
 
-	if (!st->lost)
+	if (!st->lost) {
 		st->lost = err;
+		IW_PROBE2(iwarpd, reset, st->id, err);
+	}
 	if (atomic_load(&e->close_state) == IW_CLOSE_FIN && err == ECONNRESET)
 		err = EPIPE;	/* a RST in CLOSE_WAIT; the reader's end of stream stays one */
 	if (atomic_load(&e->close_state) != IW_CLOSE_RESET) {

@@ -2,6 +2,7 @@
 /* The last streams that have ended, and how: a ring of those that are remembered. */
 #include "ended.h"
 
+#include "proto/probe.h"
 #include "remote.h"
 #include "stream_priv.h"
 #include "table.h"
@@ -13,6 +14,8 @@ uint64_t stream_ended_count(void)
 {
 	return count;
 }
+
+void (*stream_ended_watch)(const struct stream_ended *e);
 
 static const char *how(const struct stream *st)
 {
@@ -36,6 +39,9 @@ static void note(const struct stream *st, unsigned int end)
 	e->how = how(st);
 	e->error = st->lost;
 	e->ended_ms = engine_now_ms();
+	IW_PROBE4(iwarpd, ended, e->info.id, e->how, e->info.tx_bytes, e->info.rx_bytes);
+	if (stream_ended_watch)
+		stream_ended_watch(e);
 }
 
 void ended_note(const struct stream *st)

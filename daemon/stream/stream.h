@@ -217,6 +217,7 @@ void streams_leave(void);
 void streams_revive(void);
 /* False: no such stream. */
 bool stream_look(uint64_t id, struct stream_info *info);
+bool stream_look_end(uint64_t id, unsigned int end, struct stream_info *info);	/* of a pair of this host there are two */
 void stream_foreach(void (*fn)(void *arg, const struct stream_info *info), void *arg);
 unsigned int stream_count(void);
 /* The last that have ended, the latest first; of a pair of this host there are two. */
@@ -228,6 +229,8 @@ struct stream_ended {
 	int error;			/* what the application was told of a reset, or 0 */
 	uint64_t ended_ms;
 };
+/* Called with each, at its end; NULL: nobody wants to know. */
+extern void (*stream_ended_watch)(const struct stream_ended *e);
 void stream_ended_foreach(void (*fn)(void *arg, const struct stream_ended *e), void *arg);
 uint64_t stream_ended_count(void);	/* also of those that are not remembered any more */
 

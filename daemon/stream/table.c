@@ -161,13 +161,18 @@ void table_info(const struct stream *st, unsigned int e, struct stream_info *i)
 		tcp_congestion(end->tcp, &st->kept, i->congestion, i->congestion_told);
 }
 
-bool stream_look(uint64_t id, struct stream_info *info)
+bool stream_look_end(uint64_t id, unsigned int end, struct stream_info *info)
 {
 	const struct stream *st = stream_find(id);
 
 	if (st)
-		table_info(st, 0, info);
+		table_info(st, end, info);
 	return st;
+}
+
+bool stream_look(uint64_t id, struct stream_info *info)
+{
+	return stream_look_end(id, 0, info);
 }
 
 /* A local pair is shown twice, once for each application. */

@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "util.h"
 
@@ -130,10 +131,40 @@ static void journal_that_does_not_read(void **state)
 	close(j);
 }
 
+/* A process that belongs to a unit, as far as one can see. */
+static pid_t in_unit(const char *unit)
+{
+	pid_t pid = fork();
+	char path[64];
+	FILE *f;
+
+	assert_int_not_equal(pid, -1);
+	if (!pid)
+		for (;;)
+			pause();
+	f = fopen("/run/systemd/cgroup", "we");
+	assert_non_null(f);
+	fprintf(f, "1:name=systemd:/system.slice/%s\n0::/system.slice/%s\n", unit, unit);
+	fclose(f);
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+	assert_int_equal(mount("/run/systemd/cgroup", path, NULL, MS_BIND, NULL), 0);
+	return pid;
+}
+
+static void gone(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+	umount2(path, MNT_DETACH);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 /* What a line is about is in fields of its own, and no text of a program's makes another. */
 static void journal_fields(void **state)
 {
-	struct log_about about = { .id = LOG_ID_STREAM, .program = "a\nUID=0\nb", .pid = 17, .uid = 2001, .peer = "192.0.2.1:80", .stream = 0xabc };
+	struct log_about about = { .id = LOG_ID_STREAM, .program = "a\nUID=0\nb", .uid = 2001, .peer = "192.0.2.1:80", .stream = 0xabc };
 	static char buf[1 << 16], want[1024];
 	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket" };
 	int j = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -144,11 +175,17 @@ static void journal_fields(void **state)
 	assert_int_equal(bind(j, (struct sockaddr *)&a, sizeof(a)), 0);
 	say_stream(2);
 	log_init(LOG_INFO, 0);
+	about.pid = in_unit("redis.service");
 	log_write_about(LOG_INFO, "test.c", 7, &about, "it\nended");
 	drain(j, buf, sizeof(buf));
 	snprintf(want, sizeof(want), "MESSAGE=it?ended\nPRIORITY=6\nSYSLOG_IDENTIFIER=iwarpd\nCODE_FILE=test.c\nCODE_LINE=7\nMESSAGE_ID=%s\n"
-		 "PROGRAM=a?UID=0?b\nPID=17\nUID=2001\nPEER=192.0.2.1:80\nSTREAM=abc\n", LOG_ID_STREAM);
+		 "PROGRAM=a?UID=0?b\nPID=%d\nUID=2001\nUNIT=redis.service\nPEER=192.0.2.1:80\nSTREAM=abc\n", LOG_ID_STREAM, about.pid);
 	assert_string_equal(strstr(buf, "MESSAGE=it?") ? strstr(buf, "MESSAGE=it?") : buf, want);
+	gone(about.pid);
+	about = (struct log_about){ .pid = about.pid };
+	log_write_about(LOG_INFO, "test.c", 9, &about, "gone");
+	drain(j, buf, sizeof(buf));
+	assert_null(strstr(buf, "UNIT="));
 	about = (struct log_about){ .reason = "policy" };
 	log_write_about(LOG_INFO, "test.c", 8, &about, "plain");
 	drain(j, buf, sizeof(buf));

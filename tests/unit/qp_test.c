@@ -14,6 +14,7 @@ static void counted(const struct iw_qp_stat *a, const struct iw_qp_stat *b)
 	assert_true(a->rx_rresp == 1 && b->tx_rresp == 1 && a->tx_rresp == 0 && b->rx_rresp == 0);
 	assert_true(a->tx_write_octets == 5005 && b->rx_write_octets == 5005);
 	assert_true(b->tx_read_octets == 123456 && a->rx_read_octets == 123456);
+	assert_true(a->tx_size[3] == 1 && a->tx_size[4] == 2 && b->tx_size[6] == 1);
 	assert_true(b->rx_zero_tagged == 0 && a->rx_zero_tagged == 0 && a->rx_tiny == 0 && b->rx_tiny == 0);
 }
 
@@ -187,6 +188,29 @@ static void write_then_read(void **state)
 	post(t.a, &r);
 	end_settle(t.a, t.b);
 	assert_memory_equal(t.amem + 500000, t.amem + 100, 5000);
+	pair_free(&t);
+}
+
+/* Messages by their octets: 64, 256 and so on belong to those below. */
+static void sizes(void **state)
+{
+	static const struct { uint32_t len; unsigned int bucket; } sent[] = {
+		{ 0, 0 }, { 1, 0 }, { 64, 0 }, { 65, 1 }, { 256, 1 }, { 257, 2 }, { 1024, 2 }, { 1025, 3 }, { 4096, 3 }, { 4097, 4 }, { 16384, 4 }, { 16385, 5 },
+		{ 65536, 5 }, { 65537, 6 }, { 262144, 6 }, { 262145, 7 }, { MEMSZ, 7 },
+	};
+	uint64_t want[IW_SIZES] = { 0 };
+	struct pair t;
+
+	static_assert(MEMSZ == 1u << 20, "the last that is no exception");
+	pair_new(&t, param_default, param_default);
+	for (size_t i = 0; i < sizeof(sent) / sizeof(*sent); i++) {
+		struct iw_wr w = wr_write(i, 0, 0, sent[i].len);
+
+		post(t.a, &w);
+		end_settle(t.a, t.b);
+		want[sent[i].bucket]++;
+		assert_memory_equal(t.a->qp.stat.tx_size, want, sizeof(want));
+	}
 	pair_free(&t);
 }
 
@@ -533,7 +557,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operations), cmocka_unit_test(ord_kept), cmocka_unit_test(no_ord), cmocka_unit_test(fence),
-		cmocka_unit_test(completions_in_order), cmocka_unit_test(write_then_read), cmocka_unit_test(turns),
+		cmocka_unit_test(completions_in_order), cmocka_unit_test(write_then_read), cmocka_unit_test(sizes), cmocka_unit_test(turns),
 		cmocka_unit_test(not_mixed), cmocka_unit_test(rtr), cmocka_unit_test(start_checks), cmocka_unit_test(responder_gate),
 		cmocka_unit_test(msn_wraps), cmocka_unit_test(mulpdu_follows), cmocka_unit_test(cap_and_budget), cmocka_unit_test(batched),
 		cmocka_unit_test(marker_tolerance), cmocka_unit_test(marker_in_the_crc), cmocka_unit_test(marker_positions),
