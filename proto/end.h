@@ -62,7 +62,7 @@ static inline void iw_end_prefetch(const struct iw_end *e)
 	__builtin_prefetch(e->m);
 	for (size_t i = 0; i < 10; i++) {
 		__builtin_prefetch((const char *)&e->f->rs + 64 * i);
-		__builtin_prefetch((const char *)&e->s->qp + 64 * i);
+		__builtin_prefetch((const char *)&e->s->qp.rq_one + 64 * i);	/* to its end */
 	}
 }
 

@@ -91,9 +91,11 @@ bool notify_keeps(void)
 int notify_keep(const char *name, const int *fds, unsigned int n)
 {
 	char text[NOTIFY_NAME + 64];
+	int ret;
 
 	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
-	return say(text, fds, n) == -EAGAIN ? -EAGAIN : 0;
+	ret = say(text, fds, n);
+	return ret == -EAGAIN ? ret : ret < 0;
 }
 
 static bool removed(const char *name)

@@ -9,7 +9,7 @@
 void notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Descriptors that the manager is to keep and pass to the daemon after us, all by that name; it may also have no store, or a full one. 0;
+ * Descriptors that the manager is to keep and pass to the daemon after us, all by that name; it may also have no store, or a full one. 0; 1: it is gone;
  * -EAGAIN: it has too much to read. Until notify_forget(), which is said again until it goes.
  */
 #define NOTIFY_FDS	8u

@@ -88,6 +88,7 @@ void streams_leave(void)
 			continue;	/* T is the library's, or the daemon's after us */
 		if (st->state == STREAM_GRANTED ? stream_abandon(st) : !stream_back_cancel(st))
 			continue;	/* T is the application's */
+		leave_not(st);
 		disconnect(st->end[0].tcp);
 		disconnect(st->end[1].tcp);
 	}

@@ -99,9 +99,10 @@ int keep(struct stream *st, const struct area *map, int owner)
 	note(st, kept_of(st));
 	name_of(st, st->remote->area->fd, map, name);
 	ret = notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]));
-	if (!ret)
-		kept_of(st)->map = ino(map->fd);
-	return ret;
+	if (ret < 0)
+		return ret;
+	kept_of(st)->map = ino(map->fd);
+	return 0;
 }
 
 int keep_pumped(struct stream *st)

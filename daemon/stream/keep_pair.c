@@ -69,7 +69,7 @@ static bool table_make(void)
 		pairs->magic = MAGIC;
 		pairs->slots = SLOTS;
 		pairs->slot_size = sizeof(struct slot);
-		if (notify_keep(KEEP_PAIRS, &fd, 1)) {
+		if (notify_keep(KEEP_PAIRS, &fd, 1) < 0) {
 			munmap(pairs, sizeof(*pairs));
 			pairs = NULL;
 		}
@@ -133,7 +133,7 @@ bool keep_pair(struct stream *st)
 		memcpy(s->end[e].program, end->program, sizeof(s->end[e].program));
 	}
 	name_of(st, name);
-	if (!tcp_cookie(st->end[0].tcp, &s->tcp) && !notify_keep(name, fds, sizeof(fds) / sizeof(fds[0]))) {
+	if (!tcp_cookie(st->end[0].tcp, &s->tcp) && notify_keep(name, fds, sizeof(fds) / sizeof(fds[0])) >= 0) {
 		s->id = st->id;
 		return true;
 	}

@@ -86,6 +86,16 @@ static void relayed(struct stream *st)
 	}
 }
 
+void leave_not(struct stream *st)
+{
+	if (st->map && st->map->stage == MAP_LEAVES) {
+		map_go_on(st);
+		map_start(st);
+	} else if (st->relay && st->relay->halts) {
+		relay_resume(st, 0);
+	}
+}
+
 bool leave_left(const struct stream *st)
 {
 	return (st->map && st->map->stage == MAP_LEFT) || (st->relay && st->relay->left_on);

@@ -11,6 +11,7 @@
 struct stream;
 
 bool leave_left(const struct stream *st);
+void leave_not(struct stream *st);	/* after all: it goes on here until its end */
 
 /* At the next one. It rests, with its area and what the peer may read (remote_exposed()). 0 or -errno. */
 int leave_revive(struct stream *st, const uint64_t exposed[IW_RS_SA]);

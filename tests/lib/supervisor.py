@@ -32,7 +32,8 @@ def lose():
 
 
 def start():
-    global since
+    global since, told
+    told = False
     if os.path.exists(sys.argv[1] + ".lossy"):
         lose()
     since = time.monotonic()
@@ -50,7 +51,7 @@ def start():
 
 
 def one():
-    global store
+    global store, told
     fds = array.array("i")
     try:
         data, control, _, _ = notify.recvmsg(4096, socket.CMSG_SPACE(64 * fds.itemsize))
@@ -66,7 +67,8 @@ def one():
         for _, fd in [s for s in store if s[0] == said["FDNAME"]]:
             os.close(fd)
         store = [s for s in store if s[0] != said["FDNAME"]]
-    if "READY" in said:
+    if "READY" in said and not told:	# which it says again with its status
+        told = True
         with open(sys.argv[1], "a") as f:
             print(pid, len(store), int((time.monotonic() - since) * 1000), file=f, flush=True)
     return True
