@@ -29,10 +29,12 @@ static void halted(void *ctx)
 /* What the relay had in hand at the upgrade goes first. */
 static bool can(const struct stream *st)
 {
-	const struct iw_remote *f = st->remote ? st->remote->f : NULL;
+	const struct iw_remote *f;
 
-	return st->state == STREAM_RUNNING && st->remote->ep && !st->relay && !st->app_closed && !st->d_drop && !f->aborted && !f->reset_err &&
-	       !f->ev_abort && !f->ev_done && !f->rs.dead;
+	if (st->state != STREAM_RUNNING || !st->remote || !st->remote->ep || st->relay || st->app_closed || st->d_drop)
+		return false;
+	f = st->remote->f;
+	return !f->aborted && !f->reset_err && !f->ev_abort && !f->ev_done && !f->rs.dead;
 }
 
 static void begin(struct stream *st)
