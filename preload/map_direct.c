@@ -41,17 +41,18 @@ int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd)
 	struct iw_ctl_stream r = { .result = 1 };
 	int fds[2] = { -1, -1 };
 	struct iw_flags f;
+	int ret;
 
 	iw_flags_read(mine, &f);
 	iw_ctl_init(&m, type, 0);
 	m.conn_id = 0;
 	m.fd = fd;
 	m.pad = 0;
-	if (!iw_daemon_dialled())
-		return -EAGAIN;
-	if (iw_daemon_ask_within(type == IW_CTL_REST ? REST_MS : IW_DAEMON_GRACE_MS, &m, mine, &r, sizeof(r), fds, 0) || r.result) {
+	ret = !iw_daemon_dialled() ? -ENOTCONN :
+		iw_daemon_ask_within(type == IW_CTL_REST ? REST_MS : IW_DAEMON_GRACE_MS, &m, mine, &r, sizeof(r), fds, 0);
+	if (ret || r.result) {
 		iw_flags_write(mine, &f);
-		return -1;
+		return ret == -ENOTCONN ? -EAGAIN : -1;
 	}
 	if (fds[1] >= 0)
 		IW_SYS(close, fds[1]);

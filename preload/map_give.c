@@ -27,7 +27,7 @@
 #include "sys.h"
 #include "tcpstate.h"
 
-#define AGAIN_MS	3000u
+#define AGAIN_MS	10000u	/* a service manager starts one within a second or two, on a busy machine later */
 #define TRIES	100	/* to find a number of a stream that another thread moves */
 
 /* Locked: to the agent, once only. */
