@@ -179,7 +179,7 @@ INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
 
 # two machines with a systemd of their own
 check-boot: all deb
-	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t tests/boot/service.t tests/boot/containers.t tests/boot/packages.t tests/boot/guide.t tests/boot/adverse.t
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t tests/boot/service.t tests/boot/containers.t tests/boot/packages.t tests/boot/guide.t tests/boot/adverse.t tests/boot/restarts.t
 
 tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(OPSOAK) $(APPS) $(LIBT) $(BENCH) $(B)/bench/rdma/rdma
 check: tests
