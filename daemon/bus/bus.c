@@ -28,6 +28,7 @@
 static struct {
 	bool named;		/* we own the name on the system bus */
 	bool warned;		/* that we do not */
+	bool taken;		/* somebody had it when we asked: the daemon before us, of which the bus has not heard yet that it is gone, has it once only */
 	bool stopping;
 	struct timer redial;	/* the system bus, when it is gone or not there yet */
 	unsigned int redial_ms;
@@ -153,9 +154,11 @@ static int named(sd_bus_message *m, void *userdata, sd_bus_error *error)
 		bus.named = how == NAME_PRIMARY_OWNER || how == NAME_ALREADY_OWNER;
 	if (bus.named) {
 		bus.redial_ms = REDIAL_MS;
-		bus.warned = false;
+		bus.warned = bus.taken = false;
 	} else {
-		not_named(e ? e->message : "another program has it");
+		if (e || bus.taken)
+			not_named(e ? e->message : "another program has it");
+		bus.taken |= !e;
 		sd_bus_close(sd_bus_message_get_bus(m));
 	}
 	return 1;
