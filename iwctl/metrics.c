@@ -148,40 +148,51 @@ static void add_reasons(json_t *list, const json_t *reasons)
 	}
 }
 
-/* Of each bucket of the daemon's, 2^i ms. */
+/* One for each that the daemon has; the last has no bound. */
+static void add_buckets(json_t *f, const json_t *upto, void (*bound)(char le[32], size_t i))
+{
+	size_t n = json_array_size(upto), i;
+	char le[32];
+	json_t *v;
+
+	json_array_foreach(upto, i, v) {
+		bound(le, i);
+		sample(f, "_bucket", "le", i + 1 < n ? le : "+Inf", NULL, NULL, json_incref(v));
+	}
+}
+
+static void bound_of_time(char le[32], size_t i)	/* 2^i ms */
+{
+	snprintf(le, 32, "%.3f", (double)(1ull << i) / 1000);
+}
+
+static void bound_of_size(char le[32], size_t i)	/* 64 * 4^i octets */
+{
+	snprintf(le, 32, "%llu.0", 64ull << 2 * i);
+}
+
 static void add_times(json_t *list, const json_t *status)
 {
 	const json_t *upto = json_object_get(status, "upgrade_log2_ms");
-	size_t n = json_array_size(upto), i;
-	char le[32];
-	json_t *f, *v;
+	size_t n = json_array_size(upto);
+	json_t *f;
 
 	if (!n)
 		return;
 	f = family(list, "iwsock_upgrade_seconds", "histogram", "seconds", "From the proposal of an end until it was accelerated.");
-	json_array_foreach(upto, i, v) {
-		snprintf(le, sizeof(le), "%.3f", (double)(1ull << i) / 1000);
-		sample(f, "_bucket", "le", i + 1 < n ? le : "+Inf", NULL, NULL, json_incref(v));
-	}
+	add_buckets(f, upto, bound_of_time);
 	sample(f, "_count", NULL, NULL, NULL, NULL, json_incref(json_array_get(upto, n - 1)));
 	sample(f, "_sum", NULL, NULL, NULL, NULL, json_real((double)iwctl_num(status, "upgrade_sum_ms") / 1000));
 }
 
-/* Of each bucket of the daemon's, 64 * 4^i octets. What all of them were together nobody has counted. */
+/* What all of them were together nobody has counted. */
 static void add_sizes(json_t *list, const json_t *status)
 {
 	const json_t *upto = json_object_get(status, "tx_sizes_log4");
-	size_t n = json_array_size(upto), i;
-	char le[32];
-	json_t *f, *v;
 
-	if (!n)
-		return;
-	f = family(list, "iwsock_tx_message_bytes", "histogram", "bytes", "RDMAP messages sent (Sends, Writes and Read Responses) by their payload.");
-	json_array_foreach(upto, i, v) {
-		snprintf(le, sizeof(le), "%llu.0", 64ull << 2 * i);
-		sample(f, "_bucket", "le", i + 1 < n ? le : "+Inf", NULL, NULL, json_incref(v));
-	}
+	if (json_array_size(upto))
+		add_buckets(family(list, "iwsock_tx_message_bytes", "histogram", "bytes",
+				   "RDMAP messages sent (Sends, Writes and Read Responses) by their payload."), upto, bound_of_size);
 }
 
 /* ---- text ---- */

@@ -8,7 +8,6 @@
 #include "proto/ctlmsg.h"
 #include "adopt.h"
 #include "daemon.h"
-#include "deadline.h"
 #include "fdtab.h"
 #include "init.h"
 #include "kinds.h"
@@ -16,8 +15,7 @@
 #include "stream.h"
 #include "sys.h"
 
-#define PATIENT_MS	10000u
-#define AGAIN_MS	3000u
+#define AGAIN_MS	3000u	/* who is not answered has a unix socket for good */
 
 /* A carrier is known by the abstract name of its other end. */
 static bool is_carrier(int fd)
@@ -37,27 +35,9 @@ static bool is_other(int fd)
 	return !is_carrier(fd) && IW_SYS(getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &len) >= 0;	/* not for bad fds: the number may become anything */
 }
 
-/* Who is not answered has a unix socket for good: so one that runs and is only kept from it is waited for, and for a while the next one where there is none. */
-static int ask(uint32_t id, int fd, struct iw_ctl_stream *r, int fds[2])
-{
-	uint64_t until = iw_now_ms() + AGAIN_MS;
-	struct iw_ctl_fdmsg m;
-	int ret;
-
-	iw_ctl_init(&m, IW_CTL_OPEN, 0);
-	m.conn_id = id;
-	m.fd = fd;
-	m.pad = 0;
-	for (;;) {
-		ret = iw_daemon_dialled() ? iw_daemon_ask_within(PATIENT_MS, &m, fd, r, sizeof(*r), fds, 0) : -ENOTCONN;
-		if (ret != -ENOTCONN || iw_now_ms() >= until)
-			return ret;
-		IW_SYS(ppoll, NULL, 0, &(struct timespec){ .tv_nsec = 10000000 }, NULL, 8);
-	}
-}
-
 enum iw_fd_kind iw_adopt_slow(int fd)
 {
+	struct iw_ctl_fdmsg m;
 	struct iw_ctl_stream r;
 	struct iw_stream *s = NULL;
 	int fds[2], saved = errno;
@@ -75,7 +55,11 @@ enum iw_fd_kind iw_adopt_slow(int fd)
 	}
 	ino = iw_fd_ino(fd);
 	id = iw_daemon_conn_id();
-	if (!ask(id, fd, &r, fds)) {
+	iw_ctl_init(&m, IW_CTL_OPEN, 0);
+	m.conn_id = id;
+	m.fd = fd;
+	m.pad = 0;
+	if (!iw_daemon_ask_patiently(AGAIN_MS, &m, fd, &r, sizeof(r), fds)) {
 		if (fds[1] >= 0)
 			IW_SYS(close, fds[1]);
 		s = r.result || fds[0] < 0 ? NULL : iw_stream_new(&r, fds[0], fd, id);

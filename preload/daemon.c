@@ -26,6 +26,8 @@
 
 #define RETRY_MS	1000u	/* between attempts to find a daemon */
 #define REFUSED_MS	10000u	/* after a daemon that refused or hung */
+#define PATIENT_MS	10000u	/* for an answer that a connection depends on */
+#define AGAIN_NS	10000000	/* between two looks for the next daemon */
 #define ANSWER_MS	20u	/* until the daemon says what it takes */
 
 static struct iw_lock ctl_lock;
@@ -43,8 +45,7 @@ struct waiter {
 	size_t size;
 	void *reply;
 	int *fds;
-	uint32_t grace_ms;
-	uint64_t until;
+	uint64_t from, until;		/* when it is given up: if the daemon stands still, or anyway */
 	uint64_t granted;		/* stream whose STREAM is here already: the ACK has to follow */
 };
 #define WAITER_DONE	1u
@@ -116,13 +117,18 @@ static uint64_t deadline(uint32_t grace_ms)
 	return iw_now_ms() + atomic_load(&answer_ms) + grace_ms;
 }
 
+static uint64_t grace(const struct waiter *w)
+{
+	return w->until - w->from;
+}
+
 /* Who gives up breaks the connection for all: not while somebody waits who has more to lose, and gives up later. */
 static uint64_t until_of(const struct waiter *w)
 {
 	uint64_t until = w->until;
 
-	for (const struct waiter *o = waiters; o && w->grace_ms <= IW_DAEMON_GRACE_MS; o = o->next)
-		if (o->grace_ms > IW_DAEMON_GRACE_MS && o->until > until)
+	for (const struct waiter *o = waiters; o; o = o->next)
+		if (grace(o) > grace(w) && o->until > until)
 			until = o->until;
 	return until;
 }
@@ -136,9 +142,9 @@ static int exchange(int fd, void *msg, int fd_in, void *reply, size_t size, int 
 	int ret;
 
 	h->seq = ++seq;
-	ret = iw_daemon_io_send_until(fd, msg, fd_in, until, IW_DAEMON_GRACE_MS);
+	ret = iw_daemon_io_send_until(fd, msg, fd_in, until);
 	while (!ret && (ret = iw_daemon_io_receive(fd, &in, fds)) == -EAGAIN)
-		ret = iw_daemon_io_wait_answer(fd, POLLIN, until, IW_DAEMON_GRACE_MS);
+		ret = iw_daemon_io_wait_answer(fd, POLLIN, until - IW_DAEMON_GRACE_MS, until);
 	if (ret)
 		return ret;
 	if (in.h.seq != h->seq || in.h.len != size) {
@@ -410,7 +416,7 @@ static void wait_turn(struct waiter *w)
 	}
 	reading = true;
 	iw_unlock(&ctl_lock, sigs);
-	ret = iw_daemon_io_wait_answer(fd, POLLIN, until, w->grace_ms);
+	ret = iw_daemon_io_wait_answer(fd, POLLIN, w->from, until);
 	sigs = iw_lock(&ctl_lock);
 	reading = false;
 	if (ret == -ETIMEDOUT && !(atomic_load(&w->state) & WAITER_DONE)) {
@@ -426,7 +432,7 @@ static void wait_turn(struct waiter *w)
 	iw_unlock(&ctl_lock, sigs);
 }
 
-static int request(void *msg, int fd_in, struct waiter *w, uint64_t gen)
+static int request(void *msg, int fd_in, struct waiter *w, uint32_t grace_ms, uint64_t gen)
 {
 	uint64_t sigs = iw_lock(&ctl_lock);
 	struct iw_ctl_hdr *h = msg;
@@ -437,9 +443,10 @@ static int request(void *msg, int fd_in, struct waiter *w, uint64_t gen)
 	if (!ret && !ours(atomic_load(&ctl_fd)))
 		ret = -ENOTCONN;
 	if (!ret) {
-		w->until = deadline(w->grace_ms);
+		w->from = deadline(0);
+		w->until = w->from + grace_ms;
 		h->seq = w->seq = ++seq;
-		ret = iw_daemon_io_send_until(atomic_load(&ctl_fd), msg, fd_in, w->until, w->grace_ms);
+		ret = iw_daemon_io_send_until(atomic_load(&ctl_fd), msg, fd_in, w->from + IW_DAEMON_GRACE_MS);	/* who has less to lose waits for the lock */
 		if (ret)
 			drop(ret == -ENOTCONN ? 0 : REFUSED_MS);
 	}
@@ -458,7 +465,7 @@ static int request(void *msg, int fd_in, struct waiter *w, uint64_t gen)
 }
 
 /* Requests of several threads wait side by side. */
-int iw_daemon_ask_within(uint32_t grace_ms, void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen)
+static int ask(uint32_t grace_ms, void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen)
 {
 	int none[2], *fds = fds_out ? fds_out : none, r = -ENOTCONN;
 	uint64_t sigs;
@@ -468,9 +475,9 @@ int iw_daemon_ask_within(uint32_t grace_ms, void *msg, int fd_in, void *reply, s
 		return -ENOTCONN;
 	sigs = iw_sig_block();
 	for (int attempt = 0; attempt < (gen ? 1 : 2) && r == -ENOTCONN; attempt++) {
-		struct waiter w = { .size = reply_size, .reply = reply, .fds = fds, .grace_ms = grace_ms };
+		struct waiter w = { .size = reply_size, .reply = reply, .fds = fds };
 
-		r = request(msg, fd_in, &w, gen);
+		r = request(msg, fd_in, &w, grace_ms, gen);
 	}
 	iw_sig_restore(sigs);
 	if (!fds_out)
@@ -480,7 +487,23 @@ int iw_daemon_ask_within(uint32_t grace_ms, void *msg, int fd_in, void *reply, s
 
 int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen)
 {
-	return iw_daemon_ask_within(IW_DAEMON_GRACE_MS, msg, fd_in, reply, reply_size, fds_out, gen);
+	return ask(IW_DAEMON_GRACE_MS, msg, fd_in, reply, reply_size, fds_out, gen);
+}
+
+int iw_daemon_ask_patiently(uint32_t again_ms, void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2])
+{
+	uint64_t until = iw_now_ms() + again_ms;
+	int r = -ENOTCONN;
+
+	if (!atomic_load(&iw_on) || iw_in_vfork())
+		return r;
+	for (;;) {
+		if (iw_daemon_dialled())
+			r = ask(PATIENT_MS, msg, fd_in, reply, reply_size, fds_out, 0);
+		if (r != -ENOTCONN || iw_now_ms() >= until)
+			return r;
+		IW_SYS(ppoll, NULL, 0, &(struct timespec){ .tv_nsec = AGAIN_NS }, NULL, 8);
+	}
 }
 
 /*

@@ -26,8 +26,11 @@ uint32_t iw_daemon_conn_id(void);	/* a new name for a connection, unique in this
  * 0, or -ENOTCONN (no daemon, or another one), -ETIMEDOUT, -EPROTO.
  */
 int iw_daemon_ask(void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen);
-/* The same where giving up loses a connection: an answer may take so much longer than the daemon itself allows, unless that stands still. */
-int iw_daemon_ask_within(uint32_t grace_ms, void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2], uint64_t gen);
+/*
+ * The same for who has lost something without an answer: waits ten seconds for a daemon that runs and is only kept from answering, and again_ms for the
+ * next one where there is none, or it dies meanwhile. That one may be asked what the one before had begun.
+ */
+int iw_daemon_ask_patiently(uint32_t again_ms, void *msg, int fd_in, void *reply, size_t reply_size, int fds_out[2]);
 int iw_daemon_fds_close(int fds[2]);
 
 /* Without an answer; dropped when there is no daemon. errno is not kept. */

@@ -71,9 +71,9 @@ static bool stands_still(int fd)
 
 #define LOOK_MS	10u
 
-int iw_daemon_io_wait_answer(int fd, short events, uint64_t until, uint32_t grace_ms)
+int iw_daemon_io_wait_answer(int fd, short events, uint64_t from, uint64_t until)
 {
-	uint64_t next = until - grace_ms, now = iw_now_ms();
+	uint64_t next = from, now = iw_now_ms();
 	bool still = false;
 	int ret;
 
@@ -150,13 +150,13 @@ int iw_daemon_fds_close(int fds[2])
 	return 0;
 }
 
-int iw_daemon_io_send_until(int fd, void *msg, int fd_in, uint64_t until, uint32_t grace_ms)
+int iw_daemon_io_send_until(int fd, void *msg, int fd_in, uint64_t until)
 {
 	long r;
 	int ret;
 
 	while ((r = iw_daemon_io_send(fd, msg, fd_in)) == -EAGAIN || r == -EINTR) {
-		ret = iw_daemon_io_wait_answer(fd, POLLOUT, until, grace_ms);
+		ret = iw_daemon_io_wait_answer(fd, POLLOUT, until - IW_DAEMON_GRACE_MS, until);
 		if (ret)
 			return ret;
 	}

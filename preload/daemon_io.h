@@ -22,12 +22,12 @@ union iw_daemon_in {
 
 /* Until fd shows events: 0, -ETIMEDOUT at CLOCK_MONOTONIC ms until, or -errno. */
 int iw_daemon_io_wait(int fd, short events, uint64_t until);
-/* The same on a control connection, and -ETIMEDOUT also when the daemon stands still in the last grace_ms before that. */
-int iw_daemon_io_wait_answer(int fd, short events, uint64_t until, uint32_t grace_ms);
+/* The same on a control connection, and -ETIMEDOUT also when the daemon stands still, from `from` on. */
+int iw_daemon_io_wait_answer(int fd, short events, uint64_t from, uint64_t until);
 /* Without waiting: octets, or -errno. fd_in -1: no descriptor. */
 long iw_daemon_io_send(int fd, void *msg, int fd_in);
 /* 0, -ENOTCONN, -ETIMEDOUT, or another -errno. */
-int iw_daemon_io_send_until(int fd, void *msg, int fd_in, uint64_t until, uint32_t grace_ms);
+int iw_daemon_io_send_until(int fd, void *msg, int fd_in, uint64_t until);
 /* One checked message, if there is one: 0, -EAGAIN, or the connection is of no more use (-ENOTCONN, -EPROTO). */
 int iw_daemon_io_receive(int fd, union iw_daemon_in *in, int fds[2]);
 

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include "daemon.h"
-#include "daemon_io.h"
 #include "internal.h"
 #include "lock.h"
 #include "map_priv.h"
@@ -18,7 +17,7 @@
 #include "sys.h"
 #include "tcpstate.h"
 
-#define REST_MS	10000u	/* as long as the daemon runs: on a very busy machine */
+#define AGAIN_MS	10000u	/* a service manager starts one within a second or two, on a busy machine later */
 
 /* What belongs to the file. */
 static void as_it_was(int from, int to, const struct iw_flags *f)
@@ -48,11 +47,13 @@ int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd)
 	m.conn_id = 0;
 	m.fd = fd;
 	m.pad = 0;
-	ret = !iw_daemon_dialled() ? -ENOTCONN :
-		iw_daemon_ask_within(type == IW_CTL_REST ? REST_MS : IW_DAEMON_GRACE_MS, &m, mine, &r, sizeof(r), fds, 0);
+	if (type == IW_CTL_REST)
+		ret = iw_daemon_ask_patiently(AGAIN_MS, &m, mine, &r, sizeof(r), fds);
+	else
+		ret = iw_daemon_dialled() ? iw_daemon_ask(&m, mine, &r, sizeof(r), fds, 0) : -ENOTCONN;
 	if (ret || r.result) {
 		iw_flags_write(mine, &f);
-		return ret == -ENOTCONN ? -EAGAIN : -1;
+		return -1;
 	}
 	if (fds[1] >= 0)
 		IW_SYS(close, fds[1]);

@@ -11,7 +11,6 @@
 #include "proto/ctlmsg.h"
 #include "proto/probe.h"
 #include "daemon.h"
-#include "deadline.h"
 #include "internal.h"
 #include "kick.h"
 #include "lock.h"
@@ -27,7 +26,6 @@
 #include "sys.h"
 #include "tcpstate.h"
 
-#define AGAIN_MS	10000u	/* a service manager starts one within a second or two, on a busy machine later */
 #define TRIES	100	/* to find a number of a stream that another thread moves */
 
 /* Locked: to the agent, once only. */
@@ -230,16 +228,15 @@ static int duplicate(int fd, struct iw_stream *s)
 }
 
 /*
- * The other carrier, or -1: without the daemon, which may be about to be started again, the pair is reset. All is done to a duplicate of our own, as the number may be something else's at any time.
+ * The other carrier, or -1: without the daemon the pair is reset. All is done to a duplicate of our own, as the number may be something else's at any time.
  * Where there is none any more, there is nothing to give, and nobody to tell.
  */
 static int rest_elsewhere(int fd, struct iw_stream *s)
 {
 	int mine = duplicate(fd, s), carrier = -1;
-	uint64_t until = iw_now_ms() + AGAIN_MS;
 
-	while (mine >= 0 && (carrier = iw_map_ask_carrier(IW_CTL_REST, mine, fd)) == -EAGAIN && iw_now_ms() < until)
-		IW_SYS(ppoll, NULL, 0, &(struct timespec){ .tv_nsec = 10000000 }, NULL, 8);
+	if (mine >= 0)
+		carrier = iw_map_ask_carrier(IW_CTL_REST, mine, fd);
 	if (mine == -EMFILE)
 		fd = current(s, fd);
 	if (carrier < 0 && mine != -1 && iw_fd_ino(mine < 0 ? fd : mine) == s->ino)

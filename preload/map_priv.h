@@ -20,7 +20,7 @@ bool iw_map_dry(struct iw_stream *s, int fd);	/* nothing can be read from its ca
 bool iw_map_detach(int fd, struct iw_stream *s);
 /* Behind the gate, of an end that is relayed: by the carrier itself again. */
 bool iw_map_direct(int fd, struct iw_stream *s);
-/* REST or DIRECT: the other carrier that the daemon gives for that one, with what belongs to the file; or -1; -EAGAIN: there is none, or it died meanwhile. */
+/* REST or DIRECT: the other carrier that the daemon gives for that one, with what belongs to the file; or -1. REST waits for a daemon. */
 int iw_map_ask_carrier(enum iw_ctl_type type, int mine, int fd);
 /* Under iw_tab_lock: another carrier in the place of the one that it had, under all its numbers. */
 void iw_map_replace(struct iw_stream *s, int carrier);

@@ -128,12 +128,16 @@ kill -9 "$pid"
 started
 is "$kept" 1 "nor in the store"
 
-# ---- what has to be the daemon's, where there is none: it waits for the next one ----
-host_told 2 near "$PY" "$RIG_TESTS/lib/crowd.py" client "$B" 7502 3
-near=$!
 three() { tell near "ask 20" && [ "$(stream_count 2 "r['path'] == 'rings'")" = 6 ]; }
-until_true 20 three
-ok $? "three pairs"
+three_pairs() {
+	host_told 2 near "$PY" "$RIG_TESTS/lib/crowd.py" client "$B" 7502 3
+	near=$!
+	until_true 20 three
+	ok $? "three pairs"
+}
+
+# ---- what has to be the daemon's, where there is none: it waits for the next one ----
+three_pairs
 : >"$RIG_DIR/ready.late"
 kill -9 "$pid"
 tell near "leave 3" &
@@ -149,11 +153,7 @@ tell_end near "$near"
 is "$?" 0 "and they come to a proper end" || diag "$(cat "$RIG_DIR/near.log")"
 
 # ---- what the manager has lost ----
-host_told 2 near "$PY" "$RIG_TESTS/lib/crowd.py" client "$B" 7502 3
-near=$!
-three() { tell near "ask 20" && [ "$(stream_count 2 "r['path'] == 'rings'")" = 6 ]; }
-until_true 20 three
-ok $? "three pairs"
+three_pairs
 : >"$RIG_DIR/ready.lossy"
 kill -9 "$pid"
 started

@@ -291,14 +291,18 @@ static int relayed_again(struct found *x)
 {
 	struct kept_relay *k = malloc(sizeof(*k));
 	struct stream *st = NULL;
-	int ret = k ? -ENOENT : -ENOMEM;
+	int ret;
 
-	if (k && x->tcp >= 0 && x->d >= 0 && x->segment >= 0 && pread(x->area, k, sizeof(*k), 0) == sizeof(*k) && k->kept.version == VERSION) {
-		st = made_again(x, k->id, &k->kept, k->size, true);
-		ret = !st ? -EINVAL : !(ret = upgrade_new(st)) ? relay_revive(st, &k->relay) : ret;
-	}
+	if (!k)
+		return -ENOMEM;
+	if (x->tcp < 0 || x->d < 0 || x->segment < 0 || pread(x->area, k, sizeof(*k), 0) != sizeof(*k) || k->kept.version != VERSION)
+		ret = -ENOENT;
+	else if (!(st = made_again(x, k->id, &k->kept, k->size, true)))
+		ret = -EINVAL;
+	else if (!(ret = upgrade_new(st)))
+		ret = relay_revive(st, &k->relay);
 	free(k);
-	if (!st || ret)
+	if (ret)
 		return st ? dropped(st, ret) : ret;
 	st->state = STREAM_RELAY;
 	upgrade_over(st);
