@@ -24,6 +24,12 @@ started() {
 	read -r pid kept ms < <(tail -n 1 "$RIG_DIR/ready")
 }
 mapped() { [ "$(stream_count 2 "r['path'] == 'mapped'")" = $N ]; }
+# stored N: so many descriptors have come to the store
+is_stored() { [ "$(cat "$RIG_DIR/ready.kept")" = "$1" ]; }
+stored() {
+	until_true 20 is_stored "$1"
+	ok $? "$1 descriptors are kept" || diag "$(cat "$RIG_DIR/ready.kept")"
+}
 listed() { [ "$(stream_count 2 "r['transport'] == 'iwarp'")" = $N ]; }
 
 started
@@ -37,6 +43,7 @@ become_mapped() {
 }
 until_true 20 become_mapped
 ok $? "$N connections are mapped" || diag "$(host_ctl 2 streams | head -n 5)"
+stored $((6 * N))
 
 kill -9 "$pid"
 tell crowd "ask 5"
@@ -100,6 +107,7 @@ pairs() { host_ctl 2 -j streams | json "sorted((r['id'], r['side'], r['pid'], r[
 paired() { tell near "ask 20" && [ "$(stream_count 2 "r['path'] == 'rings'")" = $((2 * P)) ]; }
 until_true 20 paired
 ok $? "$P pairs with rings" || diag "$(host_ctl 2 streams | head -n 5)"
+stored $((4 * P + 1))
 before=$(pairs)
 kill -9 "$pid"
 tell near "ask 5"
@@ -134,6 +142,7 @@ three_pairs() {
 	near=$!
 	until_true 20 three
 	ok $? "three pairs"
+	stored 13
 }
 
 # ---- what has to be the daemon's, where there is none: it waits for the next one ----

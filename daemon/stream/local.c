@@ -31,12 +31,16 @@
 #define SWEEP_MAX	256u	/* sets looked at per round */
 #define HALF_MS		100u	/* pairs with one end left; the longer nothing happens, the longer */
 #define HALF_MOST_MS	10000u
+#define KEEP_MS		20u	/* what a full service manager did not take is offered again; the longer it takes nothing, the later */
 
 static struct timer sweep_timer, half_timer;
 static uint64_t sweep_id;	/* where the next round starts */
 static unsigned int sweeps;	/* all of them, so often; the first is under way */
 static struct list half = { &half, &half };
 static unsigned int half_ms;
+static struct timer keep_timer;
+static struct list unkept = { &unkept, &unkept };
+static unsigned int keep_ms;
 static void sweep(struct timer *t);
 static void look_at_half(struct timer *t);
 
@@ -98,6 +102,8 @@ void local_forget(struct stream *st)
 	rings_over(st);
 	if (st->local_half.next)
 		list_del(&st->local_half);
+	if (st->unkept.next)
+		list_del(&st->unkept);
 	if (st->watch >= 0)
 		close(st->watch);
 	st->watch = -1;
@@ -184,6 +190,7 @@ static void local_check(struct stream *st)
 		return;
 	}
 	list_del(&st->local_half);
+	list_del(&st->unkept);
 	/* the two witnesses know nothing of what the applications said: no FIN, no TIME-WAIT */
 	st->tcp_reset = true;
 	keep_pair_not(st);
@@ -226,8 +233,6 @@ static void sweep(struct timer *t)
 		next = table_next(st);
 		if (st->state != STREAM_LOCAL)
 			continue;
-		if (!keep_pair(st))
-			sweeps = 2;
 		local_check(st);
 	}
 	sweep_id = st ? stream_id(st) : 0;
@@ -245,6 +250,28 @@ static void look_at_half(struct timer *t)
 		timer_start(&half_timer, half_ms, look_at_half);
 }
 
+static void keep_more(struct timer *t)
+{
+	list_each(n, next, &unkept) {
+		if (!keep_pair(list_entry(n, struct stream, unkept)))
+			break;
+		list_del(n);
+		keep_ms = KEEP_MS / 2;
+	}
+	keep_ms = keep_ms < SWEEP_MS / 2 ? 2 * keep_ms : SWEEP_MS;
+	if (!list_empty(&unkept))
+		timer_start(t, keep_ms, keep_more);
+}
+
+static void keep_soon(struct stream *st)
+{
+	list_add_tail(&unkept, &st->unkept);
+	if (keep_timer.due)
+		return;
+	keep_ms = KEEP_MS;
+	timer_start(&keep_timer, keep_ms, keep_more);
+}
+
 void stream_stir(void)
 {
 	if (!sweeps)
@@ -260,8 +287,10 @@ int local_start(struct stream *st)
 	if (st->watch < 0)
 		return -EINVAL;
 	list_init(&st->local_half);
+	list_init(&st->unkept);
 	register_rings(st);
-	keep_pair(st);
+	if (!keep_pair(st))
+		keep_soon(st);
 	watch_arm(st);
 	stream_stir();
 	return 0;

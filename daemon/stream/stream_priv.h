@@ -76,6 +76,7 @@ struct stream {
 	int watched[2];			/* the numbers that the ends had then */
 	struct op watch_op;
 	struct list local_half;		/* of a pair with one end left: in local.c's list of those */
+	struct list unkept;		/* in local.c's list of pairs that are still to be kept */
 	uint32_t keep_slot;		/* 0: it is not kept for the next daemon, see keep_pair.h */
 	struct rnic_mr *ring[2];	/* of the pair: what ends 0 and 1 send by */
 	struct rest *rest[2];		/* what an end sends and receives is relayed; NULL: it is not */

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
 supervisor.py READY PROGRAM ARGUMENT...: a service manager with a store of descriptors, as systemd has one: starts the program again whenever it has ended,
-with what it was given to keep. A line into READY at each READY=1: the pid, how many descriptors are kept, and ms since its start.
+with what it was given to keep. A line into READY at each READY=1: the pid, how many descriptors are kept, and ms since its start. How many
+are kept is in READY.kept, too, whenever that changes.
 While there is a file READY.lossy the last descriptor of each pair is lost when the program starts.
 While there is a file READY.late the program is not started.
 While there is a file READY.deaf nothing is given up, as if the daemon had died before it could say so. Ends by SIGTERM, and the program with it.
@@ -67,6 +68,9 @@ def one():
         for _, fd in [s for s in store if s[0] == said["FDNAME"]]:
             os.close(fd)
         store = [s for s in store if s[0] != said["FDNAME"]]
+    if "FDNAME" in said:
+        with open(sys.argv[1] + ".kept", "w") as f:
+            print(len(store), file=f)
     if "READY" in said and not told:	# which it says again with its status
         told = True
         with open(sys.argv[1], "a") as f:
