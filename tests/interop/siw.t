@@ -69,13 +69,13 @@ said() { # CRC P2P: how our summary ends
 
 # rping_content ROLE STATUS LOG: did rdma-core's rping verify all it got? Its status alone does not tell: it ends with 0 after a disconnect,
 # whatever it found before; and having said good-bye it may trip over its own event channel, which one thread closes while another
-# is about to read it, and end with 255. But it says each thing that goes wrong. So it may say nothing but what belongs to the end of a
+# is about to read it, and end with 255 or 0. But it says each thing that goes wrong. So it may say nothing but what belongs to the end of a
 # good conversation. How many pings it got is counted at our end.
 rping_content() {
 	local ebadf='rdma_get_cm_event: Bad file descriptor' bye="$1 DISCONNECT EVENT..."
 	[ "$1" = client ] || bye+=$'\nwait for RDMA_READ_ADV state 10'	# its next step, when it is DISCONNECTED
 	case $2:$(cat "$3") in
-	"0:$bye" | "255:$bye"$'\n'"$ebadf") return 0 ;;
+	"0:$bye" | "0:$bye"$'\n'"$ebadf" | "255:$bye"$'\n'"$ebadf") return 0 ;;
 	0:) [ "$1" = client ] ;;	# its end came before the event's
 	*) return 1 ;;
 	esac
@@ -89,6 +89,8 @@ part_judge() {
 	done <<-END
 		client:0:client DISCONNECT EVENT...|:0
 		client:0::0
+		client:0:client DISCONNECT EVENT...|rdma_get_cm_event@ Bad file descriptor|:0
+		client:0:rdma_get_cm_event@ Bad file descriptor|:1
 		client:255:client DISCONNECT EVENT...|rdma_get_cm_event@ Bad file descriptor|:0
 		client:255:rdma_get_cm_event@ Bad file descriptor|:1
 		client:255:client DISCONNECT EVENT...|:1
