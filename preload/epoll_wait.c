@@ -288,25 +288,6 @@ static int join(struct epoll_event *ev, int have, int more)
 	return n;
 }
 
-/*
- * What the kernel said at the same time is said at the same time: the carriers of those that moved report now. Level-triggered ones that
- * were reported come again, in turn, so that as many are asked for as there is room left until all had theirs.
- */
-static int with_moved(int epfd, struct epoll_event *ev, int kept, int max, int moved)
-{
-	int turns = kept / (max - kept) + 1, want = kept + moved, ignored = 0;
-
-	while (turns-- > 0 && kept < want && kept < max) {
-		uint32_t seq = atomic_load(&iw_reg_swaps);
-		long n = IW_SYS(epoll_pwait, epfd, ev + kept, max - kept, 0, NULL, 8);
-
-		if (n <= 0)
-			break;
-		kept = join(ev, kept, judge_all(epfd, ev + kept, (int)n, seq, &ignored));
-	}
-	return kept;
-}
-
 struct wait {
 	enum { WAIT, PWAIT, PWAIT2 } call;
 	int epfd, n;
@@ -316,19 +297,6 @@ struct wait {
 	const sigset_t *ss;
 	struct timespec left;	/* what t points to once we have waited */
 };
-
-static int review(const struct wait *w, int n, uint32_t seq)
-{
-	int saved = errno, moved = 0;
-
-	if (!n || !interesting(w->ev, n, seq))
-		return n;
-	n = judge_all(w->epfd, w->ev, n, seq, &moved);
-	if (n && moved)
-		n = with_moved(w->epfd, w->ev, n, w->n, moved);
-	errno = saved;
-	return n;
-}
 
 static int wait_once(const struct wait *w)
 {
@@ -372,18 +340,48 @@ static int review_sets(int epfd, struct epoll_event *ev, int n)
 	return kept;
 }
 
-/* What stands of events that the kernel gave, of mapped streams too. */
+/* What stands of events that the kernel gave, of mapped streams too, which stand first. *moved: of so many dropped ones the carrier reports by itself. */
+static int sift(struct iw_look *l, int epfd, struct epoll_event *ev, int n, uint32_t seq, int *moved)
+{
+	bool mapped = atomic_load(&iw_reg_mapped);
+	int rest = n, found = mapped ? iw_look_at(l, ev, n, &rest) : 0;
+
+	ev += found;
+	if (rest && mapped && atomic_load(&iw_reg_nested))
+		rest = review_sets(epfd, ev, rest);
+	if (rest && interesting(ev, rest, seq))
+		rest = judge_all(epfd, ev, rest, seq, moved);
+	return found + rest;
+}
+
+/*
+ * What the kernel said at the same time is said at the same time: the carriers of those that moved report now. Level-triggered ones that
+ * were reported come again, in turn, so that as many are asked for as there is room left until all had theirs.
+ */
+static int with_moved(struct iw_look *l, const struct wait *w, int kept, int moved)
+{
+	int turns = kept / (w->n - kept) + 1, want = kept + moved, ignored = 0;
+
+	while (turns-- > 0 && kept < want && kept < w->n) {
+		uint32_t seq = atomic_load(&iw_reg_swaps);
+		long n = IW_SYS(epoll_pwait, w->epfd, w->ev + kept, w->n - kept, 0, NULL, 8);
+
+		if (n <= 0)
+			break;
+		kept = join(w->ev, kept, sift(l, w->epfd, w->ev + kept, (int)n, seq, &ignored));
+	}
+	return kept;
+}
+
 static int review_look(struct iw_look *l, const struct wait *w, int n, uint32_t seq)
 {
-	struct wait others = *w;
-	int saved = errno, rest = n, found = atomic_load(&iw_reg_mapped) ? iw_look_at(l, w->ev, n, &rest) : 0;
+	int saved = errno, moved = 0;
 
-	others.ev += found;
-	others.n -= found;
-	if (rest && atomic_load(&iw_reg_nested) && atomic_load(&iw_reg_mapped))
-		rest = review_sets(w->epfd, others.ev, rest);
+	n = sift(l, w->epfd, w->ev, n, seq, &moved);
+	if (n && moved)
+		n = with_moved(l, w, n, moved);
 	errno = saved;
-	return found + review(&others, rest, seq);
+	return n;
 }
 
 /* What is known is said with what the kernel says at the same time, for which there is always room left, or every other time. */
@@ -522,9 +520,9 @@ static int wait_any(struct wait *w)
 	int n;
 
 	iw_burst_wait();
-	if (atomic_load_explicit(&iw_streams, memory_order_relaxed))
+	if (atomic_load_explicit(&iw_streams, memory_order_relaxed) || atomic_load_explicit(&iw_reg_mapped, memory_order_relaxed))
 		return wait_for(w);
-	/* No stream so far: the kernel's call and nothing else, unless another thread's first switch came in between. */
+	/* No stream so far, nor an entry of ours in a set: the kernel's call and nothing else, unless another thread's first switch came in between. */
 	seq = atomic_load(&iw_reg_swaps);
 	n = wait_once(w);
 	if (n <= 0 || (atomic_load(&iw_reg_swaps) == seq && !atomic_load(&iw_gates)))

@@ -28,6 +28,7 @@
 #define INS	(DATA | POLLRDHUP)
 #define OUTS	(POLLOUT | POLLWRNORM)
 #define ENDS	(POLLERR | POLLHUP)
+#define NOWHERE	UINT32_MAX	/* the place of an event that another one of its registration does not join */
 
 static struct iw_marks marks;	/* of registrations */
 static struct {
@@ -358,12 +359,17 @@ static bool meant(struct iw_look *l, struct iw_reg *r, struct epoll_event *ev)
 	what = only_room(s, ev->events) ? 0 : iw_path(s)->step(s, r->fd, only_in(r, ev->events));
 	if (what)
 		came(s, r->fd, what, r);
-	if (was_told(r, l)) {		/* a moment ago: it is one event */
+	if (was_told(r, l) && (uint32_t)r->look != NOWHERE) {		/* a moment ago: it is one event */
 		take_edge(r, 0);
 		l->ev[(uint32_t)r->look].events |= (uint16_t)bits_of(r);
 		return false;
 	}
-	if (report(r, l, ev, 0)) {
+	if (was_told(r, l)) {		/* the kernel was asked twice: what is new is the next look's */
+		if (wants(r))
+			mark(iw_reg_index(r));
+		return false;
+	}
+	if (report(r, l, ev, NOWHERE)) {
 		if (!(r->events & (EPOLLET | EPOLLONESHOT)))
 			mark(iw_reg_index(r));
 		return true;

@@ -229,10 +229,24 @@ void iw_map_give(int fd, struct iw_stream *s)
 
 static _Atomic unsigned int waits;	/* for the kernel, by the library's calls */
 
+static void (*then)(void), (*stepped)(void);	/* done once, when the kernel has said what there is; and behind a step */
+
+static void once(void (**f)(void))
+{
+	void (*was)(void) = *f;
+
+	*f = NULL;
+	if (was)
+		was();
+}
+
 static int count_wait(int epfd, struct epoll_event *ev, int n, int ms)
 {
+	int ret = (int)syscall(SYS_epoll_pwait, epfd, ev, n, ms, NULL, 8);
+
 	waits++;
-	return (int)syscall(SYS_epoll_pwait, epfd, ev, n, ms, NULL, 8);
+	once(&then);
+	return ret;
 }
 
 static int count_poll(struct pollfd *p, nfds_t n, int ms)
@@ -322,6 +336,7 @@ static short fake_step(struct iw_stream *s, int fd, bool some)
 	pthread_mutex_lock(&f->lock);
 	what = s->mapped ? fake_take(s) : 0;
 	pthread_mutex_unlock(&f->lock);
+	once(&stepped);
 	return what;
 }
 
@@ -684,6 +699,52 @@ static void not_mapped_then(void **state)
 	peer(0, "d");
 	event(0, EPOLLIN);
 	none();
+}
+
+static void one_more(void)
+{
+	peer(0, "c");
+}
+
+static void move_1(void)
+{
+	assert_true(map_it(1));
+	peer(1, "b");
+	stepped = one_more;
+}
+
+/* A stream moves while the kernel has an event of it to say, and one of a mapped stream, of which there are more when the moved one is asked about. */
+static void moved_beside_mapped(void **state)
+{
+	uint32_t bits[2] = { 0 };
+
+	for (uint32_t how = 0; how < 2; how++) {
+		add(0, EPOLLIN | (how ? EPOLLET : 0));
+		add(1, EPOLLIN);
+		assert_true(map_it(0));
+		none();
+		peer(0, "a");
+		peer(1, "1");		/* on the carrier, read by nobody */
+		then = move_1;
+		assert_int_equal(epoll_wait(set, evs, 32, 0), 2);
+		for (int i = 0; i < 2; i++) {
+			assert_true(evs[i].data.u64 < 2);
+			bits[evs[i].data.u64] = evs[i].events;
+		}
+		assert_int_equal(bits[0], EPOLLIN);
+		assert_int_equal(bits[1], EPOLLIN);
+		got(1, 8, "b");
+		event(0, EPOLLIN);	/* of the second octet, an edge of its own */
+		got(0, 8, "ac");
+		none();
+		if (how)
+			break;
+		give_back(0);
+		give_back(1);
+		assert_int_equal(read(fakes[1].fd, bits, sizeof(bits)), 1);
+		assert_int_equal(ctl_of(set, EPOLL_CTL_DEL, fakes[0].fd, 0, 0), 0);
+		assert_int_equal(ctl_of(set, EPOLL_CTL_DEL, fakes[1].fd, 0, 0), 0);
+	}
 }
 
 static void ctl_after(void **state)
@@ -1400,7 +1461,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(level), T(edge_triggered), T(oneshot), T(not_mapped_then), T(ctl_after), T(left_in_the_kernel), T(room), T(same_data), T(fair), T(time_left), T(polls_bits), T(selects), T(nested_sets),
+		T(level), T(edge_triggered), T(oneshot), T(not_mapped_then), T(moved_beside_mapped), T(ctl_after), T(left_in_the_kernel), T(room), T(same_data), T(fair), T(time_left), T(polls_bits), T(selects), T(nested_sets),
 		T(two_sets), T(set_dup), T(refused), T(left_for_sleepers), T(changed_for_sleepers), T(as_the_kernel), T(together),
 	};
 
