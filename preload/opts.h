@@ -10,8 +10,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Bits of iw_page_end.opts; IW_SOPT_LINGER0 also in iw_stream.sopt, as this process knows it. */
-#define IW_SOPT_LINGER0	1u	/* SO_LINGER {1, 0} is set: close is a reset */
+/* Bits of iw_page_end.opts; IW_SOPT_LINGER0 (proto/page.h) also in iw_stream.sopt, as this process knows it. */
 #define IW_SOPT_NODELAY	2u
 #define IW_SOPT_CORK	4u
 #define IW_SOPT_NOQUICKACK 8u

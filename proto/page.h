@@ -76,6 +76,7 @@ enum iw_relay {
 
 /* One end of the stream, as its application sees it. Remote streams use end[0] only; LOCAL ones have the
  * connecting side in end[0] and the accepting side in end[1]. */
+#define IW_SOPT_LINGER0	1u		/* SO_LINGER {1, 0} is set: close is a reset */
 struct iw_page_end {
 	uint8_t names[48];		/* not used: names come by messages, the other end of a LOCAL stream can write here */
 	_Atomic uint32_t close_state;	/* enum iw_close_state */
@@ -86,7 +87,7 @@ struct iw_page_end {
 	_Atomic uint64_t tx_acked;	/* of those, octets that the peer had acknowledged when it was written (SIOCOUTQ); modulo 2^64: what was in
 					 * the TCP socket at the switch counts, too */
 	_Atomic uint64_t rx_given;	/* octets put into the carrier towards the application */
-	_Atomic uint32_t opts;		/* library: options it keeps itself, see preload/opts.h */
+	_Atomic uint32_t opts;		/* library: options it keeps itself, see preload/opts.h; the daemon reads IW_SOPT_LINGER0 */
 	_Atomic uint32_t notsent_lowat;	/* library: TCP_NOTSENT_LOWAT */
 	_Atomic uint32_t hand;		/* enum iw_hand */
 	_Atomic uint32_t ringed;	/* library, for display: this end goes by the rings (of a LOCAL stream) */

@@ -56,7 +56,7 @@ static void tx_end(struct stream *st)
 		return;		/* until it is known what the application has had */
 	r->f->tx_eof = true;
 	/* octets that it will not read make it a reset, as TCP does it */
-	if (st->app_closed && r->ep && (tcp_linger0(&st->kept) || iw_rs_rx_peek(&r->f->rs, &stag, &to))) {
+	if (st->app_closed && r->ep && (stream_linger0(st) || iw_rs_rx_peek(&r->f->rs, &stag, &to))) {
 		remote_abort(st, ECONNRESET);
 		return;
 	}
@@ -366,7 +366,7 @@ static void pump_hup(struct stream *st, bool error)
 {
 	struct stream_remote *r = st->remote;
 
-	if (error || (r->ep && tcp_linger0(&st->kept))) {
+	if (error || (r->ep && stream_linger0(st))) {
 		abort_behind(st);
 		return;
 	}

@@ -111,7 +111,7 @@ static void relay_hup(struct stream *st, bool error)
 {
 	if (st->relay->lost)
 		relay_abort(st);
-	else if (error || tcp_linger0(&st->kept))
+	else if (error || stream_linger0(st))
 		abort_behind(st);
 	else
 		relay_check_end(st);
@@ -242,7 +242,7 @@ static void up_fin(struct stream *st)
 	st->app_closed = st->app_closed || carrier_hup(st);
 	if (st->app_closed && st->d_tx.busy)
 		return;		/* until it is known what the application has had */
-	if (st->app_closed && (tcp_linger0(&st->kept) || unread(st))) {
+	if (st->app_closed && (stream_linger0(st) || unread(st))) {
 		relay_abort(st);	/* behind what it wrote: the end comes last */
 		return;
 	}

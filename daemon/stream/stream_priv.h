@@ -107,4 +107,10 @@ static inline struct iw_page_end *stream_page_end(struct stream *st)
 	return &st->page->end[0];
 }
 
+/* Its application, which has not been heard of in time perhaps, wants a reset when it closes. */
+static inline bool stream_linger0(struct stream *st)
+{
+	return tcp_linger0(&st->kept) || (atomic_load(&stream_page_end(st)->opts) & IW_SOPT_LINGER0);
+}
+
 #endif

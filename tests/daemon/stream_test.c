@@ -293,6 +293,31 @@ static void octets_before_a_reset_are_read(void **state)
 	expect_end(&app[1], -ECONNRESET);
 }
 
+/* What the daemon was too slow to hear of stands in the page. */
+static void unheard(void)
+{
+	atomic_fetch_or(&app[0].page->end[0].opts, IW_SOPT_LINGER0);
+	say(app[0].fd, "last words");
+	run_until(readable, &app[1].fd);
+	close_app(0);
+	run_until(hung_up, &app[1].fd);
+	expect_octets(&app[1], "last words");
+	expect_end(&app[1], -ECONNRESET);
+}
+
+static void linger_unheard(void **state)
+{
+	remote_pair();
+	unheard();
+}
+
+static void linger_unheard_relayed(void **state)
+{
+	relayed(0);
+	relayed(1);
+	unheard();
+}
+
 static void lost_connection_is_a_reset(void **state)
 {
 	struct sockaddr un = { .sa_family = AF_UNSPEC };
@@ -570,7 +595,7 @@ int main(void)
 		T(bulk_with_markers), T(large_backlog_goes_by_read), T(small_write_is_a_send), T(idle_stream_is_acknowledged), T(answered_is_acknowledged),
 		T(octets_in_hand_arrive), T(client_half_closes_first), T(server_half_closes_first), T(orderly_close),
 		T(close_with_unread_is_a_reset), T(close_with_unread_behind_is_a_reset), T(octets_for_a_closed_end_are_a_reset), T(octets_for_a_half_closed_end_are_not),
-		T(linger_zero_is_a_reset), T(octets_before_a_reset_are_read), T(lost_connection_is_a_reset),
+		T(linger_zero_is_a_reset), T(octets_before_a_reset_are_read), T(linger_unheard), T(linger_unheard_relayed), T(lost_connection_is_a_reset),
 		T(dead_peer_daemon_is_a_reset), T(terminate_is_a_reset), 		T(offers_that_cannot_be_read), T(offers_that_can_be_read),
 		T(killed_daemon_is_a_reset), T(killed_relay_is_a_reset), T(over_ipv6), T(ping_pong),
 	};
