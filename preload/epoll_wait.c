@@ -488,13 +488,23 @@ static int wait_look(const struct wait *w, int *none)
 	return n;
 }
 
+/* Something was moved since, and for a moment no look could find it: it is there now. */
+static bool was_apart(uint32_t seq)
+{
+	if (iw_likely(!atomic_load(&iw_reg_apart) && atomic_load(&iw_reg_swaps) == seq))
+		return false;
+	iw_unlock(&iw_tab_lock, iw_lock(&iw_tab_lock));
+	return true;
+}
+
 /* Until something stands, or the kernel has nothing in the time that is left. */
 static int wait_for(struct wait *w)
 {
 	struct iw_deadline d;
 	unsigned int late = 0;
+	uint32_t seq;
 	int n, none;
-	bool over;
+	bool over, more;
 
 	iw_cancel_point();
 	if (w->call != PWAIT2)
@@ -503,9 +513,11 @@ static int wait_for(struct wait *w)
 		return wait_once(w);
 	for (;;) {
 		over = at_once(w);
+		seq = atomic_load(&iw_reg_swaps);
 		n = wait_look(w, &none);
 		/* behind as many as there was room for may be others; but not for ever, as some may be there each time */
-		if (!none || (over && (none < w->n || ++late == LATE_LOOKS)))
+		more = none && !(over && none < w->n);
+		if (n || !(more || was_apart(seq)) || (over && ++late == LATE_LOOKS))
 			return n;
 		w->t = iw_deadline_left(&d, &w->left);
 		if (w->t)
@@ -515,6 +527,7 @@ static int wait_for(struct wait *w)
 
 static int wait_any(struct wait *w)
 {
+	static const struct timespec at_last = { 0 };
 	struct iw_look l;
 	uint32_t seq;
 	int n;
@@ -525,6 +538,11 @@ static int wait_any(struct wait *w)
 	/* No stream so far, nor an entry of ours in a set: the kernel's call and nothing else, unless another thread's first switch came in between. */
 	seq = atomic_load(&iw_reg_swaps);
 	n = wait_once(w);
+	if (!n && was_apart(seq)) {		/* the time is over */
+		w->ms = 0;
+		w->t = w->t ? &at_last : NULL;
+		return wait_for(w);
+	}
 	if (n <= 0 || (atomic_load(&iw_reg_swaps) == seq && !atomic_load(&iw_gates)))
 		return n;
 	iw_look_begin(&l, w->epfd);

@@ -19,7 +19,7 @@ uint64_t iw_reg_tag;
 uint32_t iw_reg_used;
 static uint32_t free_list;
 static bool overflow;
-_Atomic uint32_t iw_reg_swaps = 1;
+_Atomic uint32_t iw_reg_swaps = 1, iw_reg_apart;
 _Atomic bool iw_reg_mapped, iw_reg_nested;
 
 static uint32_t *bucket(int epfd, uint64_t data)
@@ -235,10 +235,26 @@ void iw_reg_make_way(int fd)
 	iw_unlock(&iw_tab_lock, sigs);
 }
 
+/* It is known to be apart before it is. */
+static long take_apart(struct iw_reg *r)
+{
+	r->apart = true;
+	atomic_fetch_add(&iw_reg_apart, 1);
+	return iw_reg_ctl(r, EPOLL_CTL_DEL);
+}
+
+static void is_together(struct iw_reg *r)
+{
+	if (r->apart)
+		atomic_fetch_sub(&iw_reg_apart, 1);
+	r->apart = false;
+}
+
 void iw_reg_del(struct iw_reg *r)
 {
 	uint32_t idx = (uint32_t)(r - iw_regs->r) + 1, *p = &iw_regs->by_fd[r->fd];
 
+	is_together(r);
 	iw_reg_room_drop(r);
 	hash_out(r);
 	while (*p && *p != idx)
@@ -386,13 +402,16 @@ int iw_reg_detach(int fd)
 		iw_reg_del(left);
 	for (i = iw_regs ? iw_regs->by_fd[fd] : 0; i; i = iw_regs->r[i - 1].next_fd) {
 		iw_reg_room_drop(&iw_regs->r[i - 1]);
-		if (!iw_regs->r[i - 1].parked && iw_reg_ctl(&iw_regs->r[i - 1], EPOLL_CTL_DEL) < 0)
+		if (!iw_regs->r[i - 1].parked && take_apart(&iw_regs->r[i - 1]) < 0)
 			break;
 	}
 	if (!i)
 		return 0;
-	for (j = iw_regs->by_fd[fd]; j != i; j = iw_regs->r[j - 1].next_fd)
+	for (j = iw_regs->by_fd[fd]; j != i; j = iw_regs->r[j - 1].next_fd) {
 		iw_reg_ctl(&iw_regs->r[j - 1], EPOLL_CTL_ADD);
+		is_together(&iw_regs->r[j - 1]);
+	}
+	is_together(&iw_regs->r[i - 1]);
 	return -EBUSY;
 }
 
@@ -414,6 +433,7 @@ void iw_reg_attach(int fd, bool other)
 		stands(r);
 		if (!r->parked)
 			iw_reg_ctl(r, EPOLL_CTL_ADD);
+		is_together(r);
 	}
 }
 

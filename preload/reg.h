@@ -58,6 +58,7 @@ struct iw_reg {
 	uint64_t room_ino;
 	bool fired;		/* the same, because it reports once and has done so */
 	bool moving;		/* a candidate's, about to be moved; fired then: it has reported, and the kernel has it still */
+	bool apart;		/* on its way from one file to another: the kernel's set has it under neither */
 	bool raw;		/* the program registers by other ways, which must find it in the kernel's set */
 	/* of one that is mapped, see ready.c; with those above that are atomic, used without the lock */
 	struct iw_stream *_Atomic s;
@@ -70,6 +71,7 @@ struct iw_reg {
 };
 
 extern _Atomic uint32_t iw_reg_swaps;	/* becomes more with each iw_reg_attach() */
+extern _Atomic uint32_t iw_reg_apart;	/* registrations that are; only while iw_tab_lock is held, or their fd is being closed */
 extern _Atomic uint32_t iw_reg_rooms;	/* registrations with room */
 extern struct iw_reg iw_reg_kicker;
 extern _Atomic bool iw_reg_mapped;	/* some registration is, or was, that of a mapped stream */

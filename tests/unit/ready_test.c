@@ -229,7 +229,7 @@ void iw_map_give(int fd, struct iw_stream *s)
 
 static _Atomic unsigned int waits;	/* for the kernel, by the library's calls */
 
-static void (*then)(void), (*stepped)(void);	/* done once, when the kernel has said what there is; and behind a step */
+static void (*first)(void), (*then)(void), (*stepped)(void);	/* done once, before and when the kernel has said what there is; and behind a step */
 
 static void once(void (**f)(void))
 {
@@ -242,8 +242,10 @@ static void once(void (**f)(void))
 
 static int count_wait(int epfd, struct epoll_event *ev, int n, int ms)
 {
-	int ret = (int)syscall(SYS_epoll_pwait, epfd, ev, n, ms, NULL, 8);
+	int ret;
 
+	once(&first);
+	ret = (int)syscall(SYS_epoll_pwait, epfd, ev, n, ms, NULL, 8);
 	waits++;
 	once(&then);
 	return ret;
@@ -745,6 +747,63 @@ static void moved_beside_mapped(void **state)
 		assert_int_equal(ctl_of(set, EPOLL_CTL_DEL, fakes[0].fd, 0, 0), 0);
 		assert_int_equal(ctl_of(set, EPOLL_CTL_DEL, fakes[1].fd, 0, 0), 0);
 	}
+}
+
+static uint64_t apart_sigs;
+
+static void take_out(void)
+{
+	apart_sigs = iw_lock(&iw_tab_lock);
+	assert_int_equal(iw_reg_detach(fakes[0].fd), 0);
+}
+
+static void put_back(void)
+{
+	iw_reg_attach(fakes[0].fd, true);
+	iw_unlock(&iw_tab_lock, apart_sigs);
+}
+
+static pthread_t mover;
+static pthread_barrier_t is_out;
+
+/* In no set for as long as the kernel's look takes. */
+static void *moves(void *arg)
+{
+	unsigned int before = waits;
+
+	take_out();
+	pthread_barrier_wait(&is_out);
+	while (waits == before)
+		sched_yield();
+	put_back();
+	return NULL;
+}
+
+static void move_beside(void)
+{
+	assert_false(pthread_create(&mover, NULL, moves, NULL));
+	pthread_barrier_wait(&is_out);
+}
+
+/* What is ready is reported by a wait that sees it in no set, as it is just moved from one file to another. */
+static void apart(void **state)
+{
+	add(0, EPOLLIN);
+	peer(0, "a");
+	first = take_out;
+	then = put_back;
+	event(0, EPOLLIN);
+	assert_int_equal(iw_reg_apart, 0);
+	assert_false(pthread_barrier_init(&is_out, NULL, 2));
+	first = move_beside;
+	event(0, EPOLLIN);
+	assert_false(pthread_join(mover, NULL));
+	pthread_barrier_destroy(&is_out);
+	assert_int_equal(iw_reg_apart, 0);
+	assert_int_equal(read(fakes[0].fd, evs, 1), 1);
+	first = take_out;
+	then = put_back;
+	none();
 }
 
 static void ctl_after(void **state)
@@ -1461,7 +1520,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(level), T(edge_triggered), T(oneshot), T(not_mapped_then), T(moved_beside_mapped), T(ctl_after), T(left_in_the_kernel), T(room), T(same_data), T(fair), T(time_left), T(polls_bits), T(selects), T(nested_sets),
+		T(level), T(edge_triggered), T(oneshot), T(not_mapped_then), T(moved_beside_mapped), T(apart), T(ctl_after), T(left_in_the_kernel), T(room), T(same_data), T(fair), T(time_left), T(polls_bits), T(selects), T(nested_sets),
 		T(two_sets), T(set_dup), T(refused), T(left_for_sleepers), T(changed_for_sleepers), T(as_the_kernel), T(together),
 	};
 
