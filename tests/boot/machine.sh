@@ -8,6 +8,8 @@
 #	in_machine 1 command ...	as root, bounded; no standard input. Shorter: m; sh_in 1 'lines of a shell'
 #	servers_with_library 1 LINE...	redis-server and nginx under their own units, with the library, by iwctl service; the lines are for nginx's
 #	servers_without_library 1	as before
+#	older_packages 1	of the packages of `make deb`, in /root/old, the same as an older version
+#	apt 1 ARGUMENT...	apt-get, which may take its time; what it said is in RIG_DIR/apt.1
 #	state 1		everything that an installation could leave, line by line
 #	clean 1 NAME	the daemon's units are active, and systemd has nothing against them
 #	done_testing		ends them, too
@@ -85,6 +87,16 @@ in_machine() {
 
 m() { in_machine "$@"; }
 sh_in() { in_machine "$1" bash -c "$2"; }
+
+older_packages() {
+	sh_in "$1" 'mkdir /root/old && cd /root/old && for p in iwarpd libiwsock; do
+		dpkg-deb -R /src/build/deb/${p}_*.deb $p && sed -i "s/^Version: .*/&~older/" $p/DEBIAN/control && dpkg-deb -Znone -b $p $p.deb || exit 1; done' >"$RIG_DIR/older.$1" 2>&1
+	ok $? "machine $1: an older version" || sed 's/^/# /' "$RIG_DIR/older.$1"
+}
+apt() {
+	MACHINE_TIMEOUT=300 m "$1" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "${@:2}" >"$RIG_DIR/apt.$1" 2>&1
+}
+apt_said() { sed 's/^/# /' "$RIG_DIR/apt.$1"; }
 
 # everything that an installation could leave
 state() {

@@ -7,10 +7,6 @@ machines_up 2
 debs=(build/deb/iwarpd_*.deb build/deb/libiwsock_*.deb)
 lib=/usr/lib/$(gcc -print-multiarch 2>/dev/null || uname -m | sed 's/$/-linux-gnu/')
 
-apt() { # HOST ARGUMENT...
-	MACHINE_TIMEOUT=300 m "$1" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "${@:2}" >"$RIG_DIR/apt.$1" 2>&1
-}
-said() { sed 's/^/# /' "$RIG_DIR/apt.$1"; }
 each() { # NAME COMMAND: on both at once; it is given the host
 	local h
 	for h in 1 2; do
@@ -27,19 +23,16 @@ whose() { sh_in "$1" 'dpkg-query -S /usr/bin/iwctl 2>/dev/null | cut -d: -f1; re
 left() { state "$1" | grep -vE '^/var/lib/(dpkg/([a-z]*-old|available|lock.*|triggers/.*)|apt/.*)$'; }
 for h in 1 2; do
 	left $h >"$RIG_DIR/before.$h"
-	# the same as an older version; an answer may take time on a busy machine
-	sh_in $h 'mkdir /root/old && cd /root/old && for p in iwarpd libiwsock; do
-		dpkg-deb -R /src/build/deb/${p}_*.deb $p && sed -i "s/^Version: .*/&~older/" $p/DEBIAN/control && dpkg-deb -Znone -b $p $p.deb || exit 1; done' >"$RIG_DIR/older.$h" 2>&1
-	ok $? "machine $h: an older version" || sed 's/^/# /' "$RIG_DIR/older.$h"
+	older_packages $h
 done
 # iwd's own daemon is of no use here
 for h in 1 2; do
 	m $h systemctl mask -q iwd 2>/dev/null
 done
 sh_in 1 'dpkg -i /srv/later/*.deb' >"$RIG_DIR/apt.1" 2>&1
-ok $? "machine 1 has iwd" || said 1
+ok $? "machine 1 has iwd" || apt_said 1
 older() { apt "$1" install /root/old/iwarpd.deb /root/old/libiwsock.deb; }
-each "apt-get install, without network" older || { said 1; said 2; }
+each "apt-get install, without network" older || { apt_said 1; apt_said 2; }
 is "$(whose 1)" "iwd " "machine 1: /usr/bin/iwctl is iwd's"
 is "$(whose 2)" "iwarpctl " "machine 2: it is ours"
 for h in 1 2; do
@@ -78,7 +71,7 @@ for h in 1 2; do
 	old=$(main_pid $h)
 	listens=$(sh_in $h 'systemctl show -P ActiveEnterTimestampMonotonic iwarpd.socket')
 	apt $h install "${debs[@]/#//src/}"
-	ok $? "machine $h: upgraded meanwhile" || said $h
+	ok $? "machine $h: upgraded meanwhile" || apt_said $h
 	clean $h "machine $h, upgraded"
 	[ "$(main_pid $h)" != "$old" ]
 	ok $? "machine $h: the new one runs"
@@ -96,21 +89,21 @@ done
 
 # iwd goes from one and comes to the other
 sh_in 1 'dpkg -r iwd' >"$RIG_DIR/apt.1" 2>&1
-is "$? $(whose 1)" "0 iwarpctl " "machine 1: iwd is removed, /usr/bin/iwctl is ours" || said 1
+is "$? $(whose 1)" "0 iwarpctl " "machine 1: iwd is removed, /usr/bin/iwctl is ours" || apt_said 1
 sh_in 2 'dpkg -i /srv/later/*.deb' >"$RIG_DIR/apt.2" 2>&1
-is "$? $(whose 2)" "0 iwd " "machine 2: iwd is installed, /usr/bin/iwctl is iwd's" || said 2
+is "$? $(whose 2)" "0 iwd " "machine 2: iwd is installed, /usr/bin/iwctl is iwd's" || apt_said 2
 m 2 iwarpctl --system status >/dev/null
 ok $? "machine 2: ours has its other name"
 
 removed() { apt "$1" remove iwarpd libiwsock; }
-each "apt-get remove" removed || { said 1; said 2; }
+each "apt-get remove" removed || { apt_said 1; apt_said 2; }
 is "$(whose 1)$(whose 2)" "iwd " "/usr/bin/iwctl is where iwd is, and it only"
 is "$(m 1 systemctl is-active iwarpd.service iwarpd.socket | tr '\n' ' ')" "inactive inactive " "nothing runs"
 is "$(sh_in 1 'systemctl restart redis-server; systemctl show -P DropInPaths redis-server; grep -c libiwsock /proc/$(systemctl show -P MainPID redis-server)/maps')" "
 0" "redis-server was turned off"
 is "$(sh_in 1 'ls /etc/iwsock' | tr '\n' ' ')" "iwarpd.conf iwsock.conf " "settings stay"
 purged() { apt "$1" purge iwarpd libiwsock && sh_in "$1" 'dpkg -P $(for d in /srv/later/*.deb; do dpkg-deb -f $d Package; done)' >>"$RIG_DIR/apt.$1" 2>&1 && m "$1" systemctl unmask -q iwd && m "$1" rm -r /root/old; }
-each "apt-get purge" purged || { said 1; said 2; }
+each "apt-get purge" purged || { apt_said 1; apt_said 2; }
 for h in 1 2; do
 	left $h >"$RIG_DIR/after.$h"
 	is "$(diff "$RIG_DIR/before.$h" "$RIG_DIR/after.$h")" "" "machine $h: nothing is left"

@@ -1,18 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Debian's redis, nginx and PostgreSQL, iperf3 and programs that compare all octets, at work between two machines, while the daemons of both are
-# restarted again and again: no connection is lost, no client sees an error. Then they are killed: what is mapped goes on. Printed, not judged: the
-# answers that came late. IW_LONG=1: a hundred times each, else IW_ROUNDS, by default two.
+# restarted again and again, and their packages replaced by those of another version: no connection is lost, no client sees an error. Then they are
+# killed: what is mapped goes on. Printed, not judged: the answers that came late. IW_LONG=1: a hundred times each, packages ten times, else IW_ROUNDS,
+# by default two.
 . "$(dirname "$0")/machine.sh"
-B=build/${IW_BUILD##*/}
+[ -f "$RIG_TESTS/../build/deb/stamp" ] || skip_all "needs packages; make deb"
 rounds=${IW_ROUNDS:-${IW_LONG:+100}}
 rounds=${rounds:-2}
 machines_up 2
 A=$(host_addr 1)
+new=(build/deb/iwarpd_*.deb build/deb/libiwsock_*.deb) old=(/root/old/iwarpd.deb /root/old/libiwsock.deb)
 
 for h in 1 2; do
-	m $h make -s -C /src B="$B" install >"$RIG_DIR/install.$h" 2>&1 && m $h systemctl enable -q --now iwarpd
-	ok $? "machine $h: installed" || sed 's/^/# /' "$RIG_DIR/install.$h"
+	older_packages $h
+	apt $h install "${old[@]}"
+	ok $? "machine $h: installed" || apt_said $h
 done
 servers_with_library 1
 sh_in 1 'cd /etc/postgresql/15/main && echo "listen_addresses = '"'*'"'" >>postgresql.conf && echo "host all all 10.77.0.0/24 trust" >>pg_hba.conf &&
@@ -61,21 +64,19 @@ lived() { # NAME...
 		! rig_ended "${pids[$c]}" || { diag "$c ended: $(said "$c")"; return 1; }
 	done
 }
-# each_time WHAT COMMAND... -- NAME...: on one machine and the other, by turns
+# each_time WHAT TIMES FUNCTION NAME...: on one machine and the other, by turns; the function is given which
 each_time() {
-	local what=$1 bad='' h old i command=()
-	shift
-	while [ "$1" != -- ]; do command+=("$1"); shift; done
-	shift
-	for i in $(seq "$rounds"); do
+	local what=$1 times=$2 how=$3 bad='' h pid i
+	shift 3
+	for i in $(seq "$times"); do
 		h=$((1 + i % 2))
-		old=$(main_pid $h)
-		m $h "${command[@]}"
-		until_true 30 up $h "$old" || bad+=" $i: no daemon;"
+		pid=$(main_pid $h)
+		$how $h || bad+=" $i: status $?;"
+		until_true 30 up $h "$pid" || bad+=" $i: no daemon;"
 		until_true 30 at_work python3 8 || bad+=" $i: they are not there any more;"
 		lived "$@" || { bad+=" $i: a client ended;"; break; }
 	done
-	is "$bad" "" "$what, $rounds times: everybody goes on" || for h in 1 2; do m $h journalctl -q -o cat -n 20 -u iwarpd | sed 's/^/# /'; done
+	is "$bad" "" "$what, $times times: everybody goes on" || for h in 1 2; do m $h journalctl -q -o cat -n 20 -u iwarpd | sed 's/^/# /'; done
 }
 ends_well() { # NAME
 	wait "${pids[$1]}"
@@ -83,13 +84,24 @@ ends_well() { # NAME
 }
 late() { diag "$1, answers that took longer than 20 ms, in ms: $(sed -n 's/^late [0-9.]* //p' "$RIG_DIR/$1.log" | sort -n | tail -n 20 | tr '\n' ' ')"; }
 
+restart() { m "$1" systemctl restart iwarpd; }
+killed() { m "$1" systemctl kill -s KILL iwarpd; }
+# to the other version
+replace() {
+	local debs=("${new[@]/#//src/}")
+	case $(m "$1" dpkg-query -W -f '${Version}' iwarpd) in *older) ;; *) debs=("${old[@]}") ;; esac
+	apt "$1" install --allow-downgrades "${debs[@]}" || { apt_said "$1"; return 1; }
+}
+
 many="redis pipes pgbench wrk iperf3 shared"
 # shellcheck disable=SC2086
-each_time restarted systemctl restart iwarpd -- $many steady
+each_time restarted "$rounds" restart $many steady
+# shellcheck disable=SC2086
+each_time "packages of another version" $((rounds < 10 ? rounds : 10)) replace $many steady
 m 2 touch /run/enough
 for c in $many; do ends_well "$c"; done
 late shared
-each_time killed systemctl kill -s KILL iwarpd -- steady
+each_time killed "$rounds" killed steady
 m 2 touch /run/over
 ends_well steady
 late steady
