@@ -252,8 +252,7 @@ static void leave_streams(struct timer *t)
 	} else if (streams_hand_on() && engine_now_ms() < until) {
 		timer_start(t, 2, leave_streams);
 	} else {
-		streams_leave();
-		timer_start(t, 50, leave);
+		timer_start(t, streams_leave() ? 50 : 0, leave);
 	}
 }
 

@@ -80,16 +80,20 @@ static void disconnect(int tcp)
 	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
-void streams_leave(void)
+unsigned int streams_leave(void)
 {
+	unsigned int n = 0;
+
 	for (struct stream *st = table_next(NULL), *next; st; st = next) {
 		next = table_next(st);
 		if (st->keep_slot || map_taken(st) || leave_left(st) || !stream_map_cancel(st))
 			continue;	/* T is the library's, or the daemon's after us */
+		n++;
 		if (st->state == STREAM_GRANTED ? stream_abandon(st) : !stream_back_cancel(st))
 			continue;	/* T is the application's */
 		leave_not(st);
 		disconnect(st->end[0].tcp);
 		disconnect(st->end[1].tcp);
 	}
+	return n;
 }

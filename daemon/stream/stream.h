@@ -210,9 +210,10 @@ int stream_close(uint64_t id);
 unsigned int streams_hand_on(void);
 /*
  * The daemon ends: connections are reset, within a few rounds of the engine. What the kernel would do by itself, but only when the last of
- * us is gone, and a close that waits can keep a worker, with all our descriptors, for as long as somebody likes.
+ * us is gone, and a close that waits can keep a worker, with all our descriptors, for as long as somebody likes. How many; 0: nobody is to be
+ * waited for, and those that the next daemon is to have are at rest.
  */
-void streams_leave(void);
+unsigned int streams_leave(void);
 /* Those that were mapped when the daemon before us ended, or that it handed on, and that the service manager has kept. */
 void streams_revive(void);
 /* False: no such stream. */
