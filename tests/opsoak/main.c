@@ -123,6 +123,19 @@ static void start_worker(int w)
 	die("exec");
 }
 
+/* A worker was killed, perhaps after it had waited for a child and before it could say so. The others are ours by now. */
+static void waited_for(int parent)
+{
+	siginfo_t si;
+
+	for (int i = 0; i < PROCS; i++) {
+		struct proc *p = &shm->procs[i];
+
+		if (p->parent == parent && p->worker < 0 && p->state > PROC_NEW && p->pid > 0 && waitid(P_PID, (id_t)p->pid, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD)
+			proc_reaped(p->pid, 0);
+	}
+}
+
 static void reap(void)
 {
 	int st, w;
@@ -131,6 +144,8 @@ static void reap(void)
 	while ((p = waitpid(-1, &st, WNOHANG)) > 0) {
 		for (w = 0; w < shm->workers && shm->procs[shm->worker_proc[w]].pid != p; w++)
 			;
+		if (w < shm->workers)
+			waited_for(shm->worker_proc[w]);
 		proc_reaped(p, st);
 		if (w < shm->workers && !shm->quit && !shm->failed)
 			start_worker(w);
