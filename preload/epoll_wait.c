@@ -30,7 +30,6 @@ IW_EXPORT int epoll_pwait(int epfd, struct epoll_event *ev, int n, int ms, const
 IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct timespec *t, const sigset_t *ss);
 
 #define BATCH	64
-#define LATE_LOOKS	64u	/* when the time is over */
 #define AWAKE_MS 2	/* a wait that may be shorter is the kernel's */
 #define KNOWN	64	/* the most events that are said without the kernel */
 
@@ -488,15 +487,6 @@ static int wait_look(const struct wait *w, int *none)
 	return n;
 }
 
-/* Something was moved since, and for a moment no look could find it: it is there now. */
-static bool was_apart(uint32_t seq)
-{
-	if (iw_likely(!atomic_load(&iw_reg_apart) && atomic_load(&iw_reg_swaps) == seq))
-		return false;
-	iw_unlock(&iw_tab_lock, iw_lock(&iw_tab_lock));
-	return true;
-}
-
 /* Until something stands, or the kernel has nothing in the time that is left. */
 static int wait_for(struct wait *w)
 {
@@ -517,7 +507,7 @@ static int wait_for(struct wait *w)
 		n = wait_look(w, &none);
 		/* behind as many as there was room for may be others; but not for ever, as some may be there each time */
 		more = none && !(over && none < w->n);
-		if (n || !(more || was_apart(seq)) || (over && ++late == LATE_LOOKS))
+		if (n || !(more || iw_reg_was_apart(seq)) || (over && ++late == IW_LATE_LOOKS))
 			return n;
 		w->t = iw_deadline_left(&d, &w->left);
 		if (w->t)
@@ -538,7 +528,7 @@ static int wait_any(struct wait *w)
 	/* No stream so far, nor an entry of ours in a set: the kernel's call and nothing else, unless another thread's first switch came in between. */
 	seq = atomic_load(&iw_reg_swaps);
 	n = wait_once(w);
-	if (!n && was_apart(seq)) {		/* the time is over */
+	if (!n && iw_reg_was_apart(seq)) {		/* the time is over */
 		w->ms = 0;
 		w->t = w->t ? &at_last : NULL;
 		return wait_for(w);

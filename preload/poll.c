@@ -176,6 +176,14 @@ static int correct_all(const struct call *c, bool *muted)
 
 /* ---- mapped streams ---- */
 
+static bool has_set(const struct call *c)
+{
+	for (nfds_t i = 0; i < c->n; i++)
+		if (iw_fd_kind(c->p[i].fd) == IW_FD_EPOLL)
+			return true;
+	return false;
+}
+
 /* Sets among them that have something to report are ready. */
 static void wake_sets(const struct call *c)
 {
@@ -485,8 +493,11 @@ static int wait_room(const struct call *c, bool now)
 
 static int poll_streams(const struct call *c)
 {
+	unsigned int late = 0;
+
 	iw_cancel_point();
 	for (;;) {
+		uint32_t seq = atomic_load(&iw_reg_swaps);
 		bool muted = false, ready, now;
 		int rc, found;
 
@@ -496,6 +507,8 @@ static int poll_streams(const struct call *c)
 			rc = wait_copy(c, !ready, wait_mapped);
 		else
 			rc = may_be_shut(c, &now) && (now || iw_kick_may()) ? wait_room(c, now) : wait_carriers(c, c->p, c->n);
+		if (!rc && has_set(c) && iw_reg_was_apart(seq) && late++ < IW_LATE_LOOKS)
+			continue;
 		if (rc <= 0 && rc != WOKEN)
 			return rc;
 		found = correct_all(c, &muted);

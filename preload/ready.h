@@ -40,6 +40,8 @@ static inline void iw_ready_polled(struct iw_stream *s)
 		iw_map_sweep(s);
 }
 
+#define IW_LATE_LOOKS	64u	/* when the time is over */
+
 /* ---- epoll ---- */
 
 /* One look of somebody who waits for a set. */

@@ -437,6 +437,14 @@ void iw_reg_attach(int fd, bool other)
 	}
 }
 
+bool iw_reg_was_apart(uint32_t seq)
+{
+	if (iw_likely(!atomic_load(&iw_reg_apart) && atomic_load(&iw_reg_swaps) == seq))
+		return false;
+	iw_unlock(&iw_tab_lock, iw_lock(&iw_tab_lock));
+	return true;
+}
+
 void iw_reg_look_again(int fd)
 {
 	uint64_t sigs;

@@ -34,6 +34,9 @@ void iw_reg_forget(int fd);		/* the same; takes the lock, and only when there is
 void iw_set_born(int epfd);
 void iw_set_seen(int epfd);
 
+/* Something was moved since iw_reg_swaps was seq, and for a moment no look at a set could find it: it is there now. Takes the lock. */
+bool iw_reg_was_apart(uint32_t seq);
+
 /* Call when fd's fixed bits may have become more without a wake-up from the kernel (IW_SHUT_RST was set): epoll looks again. Takes the
  * lock. */
 void iw_reg_look_again(int fd);

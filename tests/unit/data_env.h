@@ -220,6 +220,8 @@ void iw_kick_done(int watch)
 }
 
 _Atomic bool iw_reg_mapped;
+_Atomic uint32_t iw_reg_swaps;
+bool iw_reg_was_apart(uint32_t seq) { return false; }
 
 void iw_ready_watched(uint32_t set)
 {

@@ -254,9 +254,13 @@ static int count_wait(int epfd, struct epoll_event *ev, int n, int ms)
 static int count_poll(struct pollfd *p, nfds_t n, int ms)
 {
 	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+	int ret;
 
+	once(&first);
+	ret = (int)syscall(SYS_ppoll, p, n, ms < 0 ? NULL : &t, NULL, 8);
 	waits++;
-	return (int)syscall(SYS_ppoll, p, n, ms < 0 ? NULL : &t, NULL, 8);
+	once(&then);
+	return ret;
 }
 
 static int count_ppoll(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *m)
@@ -788,6 +792,8 @@ static void move_beside(void)
 /* What is ready is reported by a wait that sees it in no set, as it is just moved from one file to another. */
 static void apart(void **state)
 {
+	struct pollfd p = { .fd = set, .events = POLLIN };
+
 	add(0, EPOLLIN);
 	peer(0, "a");
 	first = take_out;
@@ -800,6 +806,10 @@ static void apart(void **state)
 	assert_false(pthread_join(mover, NULL));
 	pthread_barrier_destroy(&is_out);
 	assert_int_equal(iw_reg_apart, 0);
+	first = take_out;
+	then = put_back;
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_null(then);
 	assert_int_equal(read(fakes[0].fd, evs, 1), 1);
 	first = take_out;
 	then = put_back;
