@@ -247,6 +247,7 @@ static struct stream *made_again(struct found *x, uint64_t id, struct kept *k, s
 	st->tx_bytes = st->before.tx_bytes = k->tx_bytes;
 	st->rx_bytes = st->before.rx_bytes = k->rx_bytes;
 	st->kept = k->tcp;
+	tcp_unpaced_before(&st->kept);
 	st->end[0].cookie = k->cookie;
 	st->end[0].tcp = x->tcp;
 	st->d = x->d;
