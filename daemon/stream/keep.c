@@ -105,6 +105,12 @@ int keep(struct stream *st, const struct area *map, int owner)
 	return 0;
 }
 
+void keep_options(const struct stream *st)
+{
+	if (st->remote && kept_of(st)->magic == MAGIC)
+		kept_of(st)->tcp = st->kept;
+}
+
 int keep_pumped(struct stream *st)
 {
 	const int fds[] = { st->end[0].tcp, st->d, st->segment, st->remote->area->fd };

@@ -21,6 +21,7 @@
 #include "ended.h"
 #include "join.h"
 #include "handed.h"
+#include "keep.h"
 #include "keep_pair.h"
 #include "local.h"
 #include "map.h"
@@ -581,6 +582,8 @@ int stream_setsockopt(uint64_t id, unsigned int end, int level, int name, const 
 
 	if (!ret)
 		ret = tcp_set(tcp, k, level, name, val, len);
+	if (!ret && st && !end)
+		keep_options(st);
 	if (was && !k->unpaced)
 		room();
 	return ret;
