@@ -319,6 +319,7 @@ void match_never(struct proposal *p, enum iw_reason reason)
 	if (p->st)
 		return;
 	match_stop(p);
+	leave(p);
 	timer_stop(&p->timer);
 	p->never = true;
 	p->reason = reason;
@@ -465,6 +466,7 @@ int match_downgrade(struct proposal *p)
 		return -EBUSY;
 	if (p->st) {
 		timer_stop(&p->timer);
+		pace_leave(p);
 		p->never = true;
 		p->reason = IW_REASON_DOWNGRADED;
 		plain_tell(p);
