@@ -5,7 +5,8 @@
  *	crowd rr|tx|memcached ADDRESS PORT OCTETS SECONDS WARM CONNECTIONS
  * rr prints requests and answers of OCTETS per second on all of them together, tx Gbit/s of writes of OCTETS, counted until the receiver has
  * said that it has everything; memcached, with such a server at the other end, gets per second of a value of OCTETS. All of them are warmed
- * up for WARM seconds first, rr by small requests and answers, the others by what is measured, and print nanoseconds of processor time per message besides when BENCH_CPU names a cgroup's cpu.stat.
+ * up for WARM seconds first, rr by small requests and answers, the others by what is measured, and print nanoseconds of processor time per
+ * message besides when BENCH_CPU names a cgroup's cpu.stat.
  */
 #include <fcntl.h>
 #include <sys/epoll.h>
