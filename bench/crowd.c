@@ -5,7 +5,8 @@
  *	crowd rr|tx|memcached ADDRESS PORT OCTETS SECONDS WARM CONNECTIONS
  * rr prints requests and answers of OCTETS per second on all of them together, tx Gbit/s of writes of OCTETS, counted until the receiver has
  * said that it has everything; memcached, with such a server at the other end, gets per second of a value of OCTETS. All of them are warmed
- * up for WARM seconds first, and print nanoseconds of processor time per message besides when BENCH_CPU names a cgroup's cpu.stat.
+ * up for WARM seconds first, rr by small requests and answers, the others by what is measured, and print nanoseconds of processor time per
+ * message besides when BENCH_CPU names a cgroup's cpu.stat.
  */
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -53,9 +54,14 @@ enum phase { ASK, WARM, ANSWER, COUNT };
 
 struct peer { int fd; enum phase phase; uint32_t have; uint64_t total; struct ask ask; char msg[OCTETS_MAX]; };
 
+static bool poured(const struct peer *p)
+{
+	return !strcmp(p->ask.mode, "tx");
+}
+
 static void peer_message(struct peer *p)
 {
-	enum phase next = strcmp(p->ask.mode, "tx") ? ANSWER : COUNT;
+	enum phase next = poured(p) ? COUNT : ANSWER;
 
 	p->have = 0;
 	if (p->phase == ASK) {
@@ -64,14 +70,15 @@ static void peer_message(struct peer *p)
 		p->phase = p->ask.warm ? WARM : next;
 		return;
 	}
-	put(p->fd, p->msg, p->phase == WARM ? WARM_SIZE : p->ask.size);
+	if (p->phase != WARM || !poured(p) || p->msg[0])
+		put(p->fd, p->msg, p->phase == WARM ? WARM_SIZE : p->ask.size);
 	if (p->phase == WARM && p->msg[0])
 		p->phase = next;
 }
 
 static void peer_read(struct peer *p)
 {
-	uint32_t want = p->phase == ASK ? sizeof(p->ask) : p->phase == WARM ? WARM_SIZE : p->ask.size;
+	uint32_t want = p->phase == ASK ? sizeof(p->ask) : p->phase == WARM && !poured(p) ? WARM_SIZE : p->ask.size;
 	ssize_t r = p->phase == COUNT ? take(p->fd, buf, sizeof(buf)) :
 		    take(p->fd, (p->phase == ASK ? (char *)&p->ask : p->msg) + p->have, want - p->have);
 
@@ -116,7 +123,7 @@ static _Noreturn void serve(int l)
 
 /* ---- client ---- */
 
-struct conn { int fd; size_t have, put; uint64_t total, said; };
+struct conn { int fd; bool last; size_t have, put; uint64_t total, said; char answer[WARM_SIZE]; };
 
 static struct conn *conns;
 static int count;
@@ -155,6 +162,22 @@ static uint64_t talk(const void *ask, size_t asked, size_t answered, double seco
 	return n;
 }
 
+/* It is written; false: the rest of it is to be, when there is room. */
+static bool written(struct conn *c, const char *p, uint32_t size)
+{
+	ssize_t r = write(c->fd, p + c->put, size - c->put);
+
+	if (r < 0 && errno != EAGAIN && errno != EINTR)
+		die("write");
+	c->put += r > 0 ? (size_t)r : 0;
+	c->total += r > 0 ? (uint64_t)r : 0;
+	if (c->put < size)
+		return false;
+	c->put = 0;
+	return true;
+}
+
+/* Writes of size on all of them for so many seconds, until the receiver has said that it has everything; their number. */
 static uint64_t pour(uint32_t size, double seconds)
 {
 	struct epoll_event e[EVENTS];
@@ -170,14 +193,8 @@ static uint64_t pour(uint32_t size, double seconds)
 			ssize_t r;
 
 			if (e[i].events & EPOLLOUT) {
-				r = write(c->fd, buf + c->put, size - c->put);
-				if (r < 0 && errno != EAGAIN && errno != EINTR)
-					die("write");
-				c->put += r > 0 ? (size_t)r : 0;
-				c->total += r > 0 ? (uint64_t)r : 0;
-				if (c->put < size)
+				if (!written(c, buf, size))
 					continue;
-				c->put = 0;
 				n++;
 				if (now() < end)
 					continue;
@@ -197,13 +214,46 @@ static uint64_t pour(uint32_t size, double seconds)
 	return n;
 }
 
+/* The same first; the last of each says so, and is answered. */
+static void pour_warm(uint32_t size, double seconds)
+{
+	static char last[OCTETS_MAX] = { 1 };
+	struct epoll_event e[EVENTS];
+	int done = 0;
+	double end = now() + seconds;
+
+	for (int i = 0; i < count; i++)
+		watch(EPOLL_CTL_MOD, conns[i].fd, EPOLLIN | EPOLLOUT, &conns[i]);
+	while (done < count)
+		for (int i = 0, k = epoll_wait(ep, e, EVENTS, -1); i < k; i++) {
+			struct conn *c = e[i].data.ptr;
+			ssize_t r;
+
+			if (e[i].events & EPOLLOUT) {
+				if (!written(c, c->last ? last : buf, size))
+					continue;
+				if (c->last)
+					watch(EPOLL_CTL_MOD, c->fd, EPOLLIN, c);
+				c->last = c->last || now() >= end;
+			} else if ((r = take(c->fd, c->answer + c->have, sizeof(c->answer) - c->have)) < 0) {
+				die("server");
+			} else if ((c->have += (size_t)r) == sizeof(c->answer)) {
+				c->have = 0;
+				c->total = 0;
+				done++;
+			}
+		}
+}
+
 static void measure(const struct ask *a, double warm, const char *ask, size_t asked, size_t answered)
 {
 	char msg[WARM_SIZE] = { 0 };
 	double before, start, over;
 	uint64_t n;
 
-	if (a->warm) {
+	if (!strcmp(a->mode, "tx")) {
+		pour_warm(a->size, warm);
+	} else if (a->warm) {
 		talk(msg, sizeof(msg), sizeof(msg), warm, 8, &over);
 		msg[0] = 1;
 		talk(msg, sizeof(msg), sizeof(msg), 0, 0, &over);

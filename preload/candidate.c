@@ -73,6 +73,8 @@ static void begin(struct iw_candidate *c)
 	c->tries = c->waits = 0;
 	atomic_store_explicit(&c->wait, IW_WAIT_NONE, memory_order_relaxed);
 	c->told_end = 0;
+	c->judged_calls = 0;
+	c->judged_kib = 0;
 	atomic_store_explicit(&c->told, 0, memory_order_relaxed);
 	iw_candidate_at_least(c, atomic_load(&iw_conf_least_calls), atomic_load(&iw_conf_least_octets));
 }
@@ -127,6 +129,7 @@ void iw_candidate_again(struct iw_candidate *c)
 	if (!iw_candidate_take(c))
 		return;
 	iw_candidate_closed(c);
+	atomic_fetch_and(&c->flags, ~(IW_CAND_JUDGED | IW_CAND_PACED));
 	begin(c);
 	iw_candidate_leave(c);
 }

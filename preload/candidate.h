@@ -41,6 +41,8 @@ enum iw_candidate_wait {
 #define IW_CAND_LOST	32u	/* an epoll set has it under a number that was closed */
 #define IW_CAND_STAYS	64u	/* a program that is being started will have it (exec.c) */
 #define IW_CAND_UNSEEN	128u	/* octets move inside libc, since stdio has it, or by the program's own system calls */
+#define IW_CAND_JUDGED	256u	/* PROPOSED: its gain was asked about (gain.h), and is again as it goes on, */
+#define IW_CAND_PACED	512u	/* and was IW_GAIN_PACED */
 
 #define IW_CAND_TRIES	8	/* doublings of the time until it is tried again */
 
@@ -62,13 +64,15 @@ struct iw_epoll_note {
 struct iw_candidate {
 	_Atomic uint64_t octets;
 	_Atomic uint32_t calls;		/* these two by plain loads and stores: threads may lose some */
-	_Atomic uint32_t due;		/* the next call that moves data has to look (iw_candidate_look) */
+	uint32_t judged_calls;		/* its gain is judged by what it has carried since these, and so many KiB; who has it TAKEN */
 	_Atomic uint32_t at_calls;	/* when it is due: at one of these */
+	uint32_t judged_kib;
 	_Atomic uint64_t at_octets;
 	_Atomic uint32_t told;		/* octets unread that the program was told of (FIONREAD, MSG_PEEK) since told_end was set */
 	_Atomic uint32_t refs;		/* fds of this process */
 	_Atomic uint32_t flags;
 	_Atomic uint8_t state, wait;	/* enum iw_candidate_state, iw_candidate_wait */
+	_Atomic uint8_t due;		/* the next call that moves data has to look (iw_candidate_look) */
 	/* changed by who has it TAKEN: */
 	_Atomic uint32_t conn_id;	/* as the daemon knows it; 0: it does not */
 	uint16_t why;			/* the reason that was told last */

@@ -3,17 +3,22 @@
 #ifndef IW_PRELOAD_GAIN_H
 #define IW_PRELOAD_GAIN_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #pragma GCC visibility push(hidden)
 
+enum iw_gain {
+	IW_GAIN_NONE,		/* TCP is as fast */
+	IW_GAIN_PACED,		/* by losing its pacing, and by nothing else: so many at a time can (docs/upgrade.md 6) */
+	IW_GAIN_YES,
+};
+
 /*
- * T: a TCP socket, which has moved so many octets in so many calls. false: it sends large pieces, 24 KiB in the mean and eight times as much as it
- * receives at least, and TCP does not pace them (what would pace them on a short path is replaced by an upgrade, docs/upgrade.md 6). Who receives
- * such a stream does not judge: it is the sender's processor that is short.
+ * T: a TCP socket, which has moved so many octets in so many calls. It is no plain gain where it sends large pieces one way, eight times as much as it
+ * receives at least: where TCP paces them (BBR, on a short path) pieces of 8 KiB in the mean, else of 24 KiB. Who receives such a stream does not judge:
+ * it is the sender's processor that is short.
  */
-bool iw_gains(int tcp, uint64_t octets, uint32_t calls);
+enum iw_gain iw_gain(int tcp, uint64_t octets, uint32_t calls);
 
 #pragma GCC visibility pop
 #endif

@@ -31,6 +31,7 @@
 #define LOOK_CALLS	16u
 #define LOOK_OCTETS	(1u << 20)
 #define ALIVE_CALLS	1024u		/* so often is looked whether the daemon that was proposed to is still there */
+#define JUDGE_CALLS	512u		/* and, after so many, whether it is as it was proposed */
 
 /* ---- what it is ---- */
 
@@ -102,7 +103,7 @@ static void try_later(struct iw_candidate *c)
 	iw_candidate_later(c, LATER_CALLS << k, (uint64_t)LATER_OCTETS << k);
 }
 
-/* ---- the proposal ---- */
+/* ---- what speaks against it ---- */
 
 /* Nothing but the limits of the file, which is read when first needed, or of the rule, for which the names are needed. */
 static bool still_young(const struct iw_candidate *c, uint32_t calls, uint32_t octets)
@@ -123,7 +124,48 @@ static enum iw_reason refused_here(const struct iw_candidate *c)
 	return flags & IW_CAND_OPTION ? IW_REASON_OPTION : 0;
 }
 
-static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t)
+/* ---- of which kind it is ---- */
+
+static bool judged_long_ago(const struct iw_candidate *c)
+{
+	return atomic_load(&c->calls) - c->judged_calls >= JUDGE_CALLS;
+}
+
+static void judged(struct iw_candidate *c)
+{
+	c->judged_kib = (uint32_t)(atomic_load(&c->octets) >> 10);
+	c->judged_calls = atomic_load(&c->calls);
+}
+
+/* By what it has carried since it was judged; if that is little yet, as it was. */
+static enum iw_gain gain(int fd, const struct iw_candidate *c)
+{
+	uint32_t flags = atomic_load(&c->flags), kib = (uint32_t)(atomic_load(&c->octets) >> 10) - c->judged_kib;
+
+	if (flags & IW_CAND_JUDGED && !judged_long_ago(c))
+		return flags & IW_CAND_PACED ? IW_GAIN_PACED : IW_GAIN_YES;
+	return iw_gain(fd, (uint64_t)kib << 10, atomic_load(&c->calls) - c->judged_calls);
+}
+
+/* Than it was proposed as: the daemon may let it wait by that, or go. */
+static bool another_kind(int fd, struct iw_candidate *c)
+{
+	uint32_t flags = atomic_load(&c->flags);
+	enum iw_gain g;
+
+	if (!(flags & IW_CAND_JUDGED) || !judged_long_ago(c))
+		return false;
+	g = gain(fd, c);
+	if (g != IW_GAIN_NONE && (g == IW_GAIN_PACED) != !!(flags & IW_CAND_PACED))
+		return true;
+	judged(c);
+	return false;
+}
+
+/* ---- the proposal ---- */
+
+/* flags: IW_CAND_JUDGED, IW_CAND_PACED. */
+static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t, uint32_t flags)
 {
 	struct iw_ctl_propose m;
 
@@ -140,6 +182,10 @@ static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t)
 	m.slot = iw_candidate_index(c);
 	m.flags = is_client(c) ? IW_CONN_CLIENT : 0;
 	m.fd = fd;
+	m.paced = !!(flags & IW_CAND_PACED);
+	atomic_fetch_and(&c->flags, ~(IW_CAND_JUDGED | IW_CAND_PACED));
+	atomic_fetch_or(&c->flags, flags);
+	judged(c);
 	c->why = 0;
 	atomic_store(&c->gen, iw_daemon_gen());
 	atomic_store(&c->state, IW_PROPOSED);
@@ -158,7 +204,9 @@ static bool far(const struct iw_tuple *t)
 static void consider(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 {
 	const struct iw_upgrade_limits *l;
+	enum iw_gain g = IW_GAIN_YES;
 	enum iw_reason why = 0;
+	uint32_t flags = 0;
 	struct iw_upgrade u;
 	struct iw_tuple t;
 	int state;
@@ -196,8 +244,14 @@ static void consider(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 		return;
 	}
 	/* where the limits are somebody's word, that is what counts */
-	if (l == &u.far && !(u.set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR)) && !iw_gains(fd, atomic_load(&c->octets), atomic_load(&c->calls))) {
+	if (l == &u.far && !(u.set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR))) {
+		g = gain(fd, c);
+		flags = IW_CAND_JUDGED | (g == IW_GAIN_PACED ? IW_CAND_PACED : 0);
+	}
+	if (g == IW_GAIN_NONE) {
 		tell_plain(fd, c, &t, IW_REASON_NO_GAIN, true);
+		if (judged_long_ago(c))
+			judged(c);
 		try_later(c);
 		return;
 	}
@@ -207,7 +261,7 @@ static void consider(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 		return;
 	}
 	*wait_ms = u.wait_ms;
-	propose(fd, c, &t);
+	propose(fd, c, &t, flags);
 }
 
 /* ---- GO ---- */
@@ -314,6 +368,8 @@ static enum looked look(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 		atomic_store(&c->state, IW_YOUNG);	/* another daemon: once more */
 		c->conn_id = 0;
 	}
+	if (atomic_load(&c->state) == IW_PROPOSED && stands(c) && !go(c) && another_kind(fd, c))
+		atomic_store(&c->state, IW_YOUNG);
 	if (atomic_load(&c->state) == IW_YOUNG)
 		consider(fd, c, wait_ms);
 	if (atomic_load(&c->state) != IW_PROPOSED)

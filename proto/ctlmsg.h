@@ -88,7 +88,7 @@ struct iw_ctl_propose {
 	uint32_t slot;		/* < IW_GO_SLOTS */
 	uint32_t flags;		/* IW_CONN_* */
 	int32_t fd;		/* the fd number in the application, for display */
-	uint32_t pad;
+	uint32_t paced;		/* 1: it sends large pieces one way, which TCP paces: it gains by losing that, and by nothing else */
 };
 
 struct iw_ctl_conn {		/* PLAIN */

@@ -95,7 +95,7 @@ X(37, MATCHED, "matched", \
   "The programs at both ends have proposed this connection; each end is switched at one of its program's next calls on it, when the daemon has come to it.", \
   "Nothing to do; if it lasts, see 'iwctl why' on the other host.") \
 X(38, NO_GAIN, "no-gain", \
-  "The program sends large pieces one way, which plain TCP does as fast or faster between these hosts; it is looked at again as it goes on.", \
+  "The program sends large pieces one way, which plain TCP does as fast or faster between these hosts, but for a few connections at a time; it is looked at again as it goes on.", \
   "Nothing to do; a line upgrade_after_far in iwsock.conf has it upgraded all the same.")
 
 enum iw_reason {

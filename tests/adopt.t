@@ -45,6 +45,8 @@ until_true 20 become_mapped
 ok $? "$N connections are mapped" || diag "$(host_ctl 2 streams | head -n 5)"
 stored $((6 * N))
 
+tell crowd "set" "same"
+is "$told" "did same" "their programs set options"
 kill -9 "$pid"
 tell crowd "ask 5"
 ok $? "the daemon is killed: all go on"
@@ -53,6 +55,8 @@ ok $? "there is another one"
 listed
 ok $? "which has all of them" || diag "$(host_ctl 2 streams | head -n 5)"
 at_most "$ms" 2000 "within two seconds"
+tell crowd "same"
+is "$told" "did same" "with the options that were set"
 is "$kept" $((6 * N)) "of each six descriptors were kept"
 counted() { echo "$(host_ctl 2 -j status | json "d['tx_bytes']") $(host_ctl 2 -j streams | json "sum(r['tx_bytes'] for r in d)")"; }
 read -r total0 shown0 <<<"$(counted)"

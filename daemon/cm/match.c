@@ -12,6 +12,7 @@
 #include "daemon/base/conf.h"
 #include "daemon/net/locals.h"
 #include "book.h"
+#include "pace.h"
 #include "place.h"
 #include "switch.h"
 #include "times.h"
@@ -87,6 +88,29 @@ void match_waits(struct proposal *p, enum iw_reason reason)
 		p->reason = reason;
 }
 
+bool match_may(struct proposal *p)
+{
+	if (pace_take(p))
+		return true;
+	p->here = false;
+	p->reason = IW_REASON_NO_GAIN;
+	plain_tell(p);
+	return false;
+}
+
+void match_promised(struct proposal *p)
+{
+	match_waits(p, IW_REASON_UNANSWERED);
+	match_look(p);
+}
+
+void match_lapsed(struct proposal *p)
+{
+	match_stop(p);
+	pace_leave(p);
+	match_ask(p);
+}
+
 void match_go(struct proposal *p)
 {
 	if (p->state != PROPOSAL_OPEN || p->never)
@@ -95,6 +119,8 @@ void match_go(struct proposal *p)
 		timer_start(&p->timer, (unsigned int)(p->not_before - engine_now_ms()), its_time);
 		return;
 	}
+	if (!match_may(p))
+		return;
 	match_waits(p, waits_for(p));
 	if (!place_take(p, other_first(p)))
 		return;
@@ -117,15 +143,21 @@ bool match_may_switch(struct proposal *p)
 	return false;
 }
 
+static void leave(struct proposal *p)
+{
+	place_leave(p);
+	pace_leave(p);
+}
+
 /* It binds nobody: who switches nevertheless is told that it is not the time. */
 void match_stop(struct proposal *p)
 {
 	if (p->state == PROPOSAL_OPEN)
-		place_leave(p);
+		leave(p);
 	if (p->state != PROPOSAL_MATCHED || p->st || conf.go_at_once)
 		return;
 	p->state = PROPOSAL_OPEN;
-	place_leave(p);
+	leave(p);
 	agent_go(p, false);
 }
 
@@ -287,6 +319,7 @@ void match_never(struct proposal *p, enum iw_reason reason)
 	if (p->st)
 		return;
 	match_stop(p);
+	leave(p);
 	timer_stop(&p->timer);
 	p->never = true;
 	p->reason = reason;
@@ -323,7 +356,7 @@ static void open_later(struct proposal *p, unsigned int first, unsigned int befo
 	unsigned int ms = first << (before < DOUBLINGS ? before : DOUBLINGS);
 
 	p->state = PROPOSAL_OPEN;
-	place_leave(p);
+	leave(p);
 	agent_go(p, false);
 	p->not_before = engine_now_ms() + ms;
 	timer_start(&p->timer, ms, its_time);
@@ -388,6 +421,7 @@ void match_done(struct proposal *p)
 	IW_PROBE3(iwarpd, upgraded, p->number, p->st ? stream_id(p->st) : 0, p->local);
 	if (p->local || conf.map == CONF_MAP_NO)
 		place_leave(p);		/* else when it is mapped, too */
+	pace_leave(p);			/* the promise was kept */
 	p->state = PROPOSAL_DONE;
 	reason_add(IW_REASON_ACCELERATED, p->is_client);
 	if (cm_watch && p->st)
@@ -409,6 +443,8 @@ int match_upgrade(struct proposal *p)
 	p->backs = p->refused = 0;
 	p->not_before = 0;
 	p->here = false;
+	p->paced = false;
+	pace_leave(p);
 	if (p->state == PROPOSAL_SWITCHED) {
 		agent_want_back(p, false);
 		match_wait_other(p);
@@ -430,6 +466,7 @@ int match_downgrade(struct proposal *p)
 		return -EBUSY;
 	if (p->st) {
 		timer_stop(&p->timer);
+		pace_leave(p);
 		p->never = true;
 		p->reason = IW_REASON_DOWNGRADED;
 		plain_tell(p);
@@ -453,7 +490,7 @@ void match_comes_home(struct proposal *p)
 
 void match_forget(struct proposal *p)
 {
-	place_leave(p);
+	leave(p);
 	timer_stop(&p->timer);
 	match_peer_forget(p);
 	if (p->local)

@@ -22,6 +22,9 @@ void match_not_yet(struct proposal *p, enum iw_reason reason);
 void match_hindered(struct proposal *p, enum iw_reason reason);
 /* It has a place now (place.h). */
 void match_turn(struct proposal *p);
+/* It was promised to lose its pacing (pace.h): it may go on. Or no longer. */
+void match_promised(struct proposal *p);
+void match_lapsed(struct proposal *p);
 /* MATCHED: its program would switch it. False: it has to wait for a place, and is told GO again then. */
 bool match_may_switch(struct proposal *p);
 /* It is joined with the other end, or the wire is upgraded. */

@@ -8,6 +8,7 @@
 #include "daemon/net/peers.h"
 #include "daemon/session/session.h"
 #include "book.h"
+#include "pace.h"
 #include "switch.h"
 
 #define NOTES	16u	/* to other daemons, not answered yet */
@@ -96,8 +97,12 @@ static void answered(struct sess_ask *a, const struct iw_sm *m, enum iw_reason r
 		return;
 	}
 	p->there = THERE_NOTHING;
+	if (p->pacing == PACE_WAITS)
+		return;
 	if (m)
 		match_stop(p);
+	else if (p->state == PROPOSAL_OPEN)
+		pace_leave(p);
 	if (!m || reason == IW_REASON_UNANSWERED)
 		match_waits(p, reason);
 	else
@@ -106,9 +111,14 @@ static void answered(struct sess_ask *a, const struct iw_sm *m, enum iw_reason r
 		plain_tell(p);
 }
 
-/* What was asked already is asked again when it is answered: the answers come in order, and the last is about us as we are. */
+/*
+ * What was asked already is asked again when it is answered: the answers come in order, and the last is about us as we are. Where others have to lose their
+ * pacing before, or it rests and has no promise, the other daemon is told that instead, if there is a session: it asks itself, and dials, when it likes.
+ */
 void match_ask(struct proposal *p)
 {
+	bool may;
+
 	if (p->ask) {
 		p->again = true;
 		return;
@@ -117,8 +127,10 @@ void match_ask(struct proposal *p)
 	p->ask = question_new(p, IW_SM_PROPOSE, answered);
 	if (!p->ask)
 		return;
+	may = match_rested(p) ? match_may(p) : !p->paced;
 	p->ask->ask.m.flags = (uint8_t)our_flags(p);
-	sess_ask(&p->ask->ask, p->uid);
+	p->ask->ask.m.reason = may ? 0 : IW_REASON_NO_GAIN;
+	sess_ask(&p->ask->ask, may ? p->uid : SESS_NO_DIAL);
 }
 
 /* So that the other end's user learns why. Who says so may be anybody: if another program has proposed that end, that counts. */
@@ -245,6 +257,8 @@ static void propose(const struct iw_tuple *t, const struct iw_sm *m, struct iw_s
 			p->there = THERE_PROPOSED;
 		if (p->never || (p->refused && !match_ready(p)))
 			never = p->reason;
+		else if (match_ready(p) && ends_agree(p, flags) && !match_may(p))
+			never = IW_REASON_NO_GAIN;
 		else if (match_ready(p) && ends_agree(p, flags) && (!best || p->state > best->state))
 			best = p;
 	}

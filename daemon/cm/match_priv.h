@@ -11,6 +11,8 @@ bool match_ready(const struct proposal *p);
 /* Tells its program GO, if it may be and there is a place, now or when it is; and takes it back. */
 void match_go(struct proposal *p);
 void match_stop(struct proposal *p);
+/* It may go on; or others have to lose their pacing before, and it says so (pace.h). */
+bool match_may(struct proposal *p);
 /* Why it is not accelerated, for now. */
 void match_waits(struct proposal *p, enum iw_reason reason);
 /* It is relayed, and the other end is not yet; will not come, and why it would not; has been proposed. */

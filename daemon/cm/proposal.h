@@ -19,6 +19,8 @@ enum proposal_there { THERE_NOTHING, THERE_PROPOSED, THERE_SWITCHED };
 
 /* See place.h. */
 enum proposal_placed { PLACE_NONE, PLACE_WAITS, PLACE_HELD };
+/* See pace.h. */
+enum proposal_pacing { PACE_NONE, PACE_WAITS, PACE_PROMISED };
 
 struct proposal {
 	struct list tuple, id, mine, peer, numbers;	/* by connection; by client and conn_id; of its client; by the other host; by number */
@@ -58,6 +60,12 @@ struct proposal {
 	struct list place;		/* among those that have one, or of its user's that wait */
 	enum proposal_placed placed;
 	uint64_t place_until;
+
+	/* pace.c */
+	bool paced;			/* it gains by losing TCP's pacing, and by nothing else */
+	struct list pace;		/* among those that were promised to lose it, or wait for that */
+	enum proposal_pacing pacing;
+	uint64_t pace_until;
 
 	/* switch.c */
 	struct stream *st;

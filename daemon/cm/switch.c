@@ -19,6 +19,7 @@
 #include "direct.h"
 #include "mapping.h"
 #include "match.h"
+#include "pace.h"
 
 /* ---- what control tells ---- */
 
@@ -541,6 +542,13 @@ static void upgraded(struct stream *st)
 		match_done(p);
 }
 
+static bool promised(struct stream *st)
+{
+	const struct proposal *p = stream_cm_data(st);
+
+	return p && p->pacing == PACE_PROMISED;
+}
+
 /* The second end of a pair knows its stream, which does not know it. */
 static void leave(struct proposal *p)
 {
@@ -560,7 +568,7 @@ static void gone(struct stream *st)
 	leave(p);
 }
 
-static const struct stream_ops ops = { .hold = hold, .held = held, .upgraded = upgraded, .gone = gone, .forgotten = grants_stream_gone };
+static const struct stream_ops ops = { .hold = hold, .held = held, .upgraded = upgraded, .promised = promised, .room = pace_look, .gone = gone, .forgotten = grants_stream_gone };
 
 void switch_start(void)
 {

@@ -105,6 +105,12 @@ int keep(struct stream *st, const struct area *map, int owner)
 	return 0;
 }
 
+void keep_options(const struct stream *st)
+{
+	if (st->remote && kept_of(st)->magic == MAGIC)
+		kept_of(st)->tcp = st->kept;
+}
+
 int keep_pumped(struct stream *st)
 {
 	const int fds[] = { st->end[0].tcp, st->d, st->segment, st->remote->area->fd };
@@ -247,6 +253,7 @@ static struct stream *made_again(struct found *x, uint64_t id, struct kept *k, s
 	st->tx_bytes = st->before.tx_bytes = k->tx_bytes;
 	st->rx_bytes = st->before.rx_bytes = k->rx_bytes;
 	st->kept = k->tcp;
+	tcp_unpaced_before(&st->kept);
 	st->end[0].cookie = k->cookie;
 	st->end[0].tcp = x->tcp;
 	st->d = x->d;

@@ -11,6 +11,7 @@ int keep(struct stream *st, const struct area *map, int owner);
 /* One that has come to rest as the daemon ends, with all of its state in its area: T, carrier, segment, area. 0, or it is not kept. */
 int keep_pumped(struct stream *st);
 int keep_relayed(struct stream *st);	/* the same, halted: T, carrier, segment, and what the relay had */
+void keep_options(const struct stream *st);	/* its application has set some: with what is kept of it already, if there is any */
 void keep_not(struct stream *st, const struct area *map);	/* any more */
 
 #endif

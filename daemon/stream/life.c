@@ -21,6 +21,7 @@
 #include "ended.h"
 #include "join.h"
 #include "handed.h"
+#include "keep.h"
 #include "keep_pair.h"
 #include "local.h"
 #include "map.h"
@@ -195,6 +196,31 @@ void stream_forgotten(uint64_t id)
 		stream_ops->forgotten(id);
 }
 
+bool stream_unpaced_room(void)
+{
+	return !conf.keep_congestion && tcp_unpace_room();
+}
+
+void stream_promise_unpaced(bool more)
+{
+	tcp_unpace_promise(more);
+}
+
+static void room(void)
+{
+	if (stream_ops && stream_ops->room)
+		stream_ops->room();
+}
+
+static void unpaced_over(struct stream *st)
+{
+	bool was = st->kept.unpaced;
+
+	tcp_forget(&st->kept);
+	if (was)
+		room();
+}
+
 static void stream_free(struct stream *st)
 {
 	table_del(st);
@@ -207,7 +233,7 @@ static void stream_free(struct stream *st)
 	if (st->state != STREAM_DEAD || !past_keep(st))
 		stream_forgotten(st->id);
 	local_forget(st);
-	tcp_forget(&st->kept);
+	unpaced_over(st);
 	close_tcp(st, 0);
 	close_tcp(st, 1);
 	close_fd(&st->segment);
@@ -551,9 +577,16 @@ int stream_setsockopt(uint64_t id, unsigned int end, int level, int name, const 
 {
 	struct tcp_kept *k;
 	struct stream *st;
-	int tcp = answers(id, end, &st, &k);
+	int tcp = answers(id, end, &st, &k), ret = tcp < 0 ? -ENOTCONN : 0;
+	bool was = !ret && k->unpaced;
 
-	return tcp < 0 ? -ENOTCONN : tcp_set(tcp, k, level, name, val, len);
+	if (!ret)
+		ret = tcp_set(tcp, k, level, name, val, len);
+	if (!ret && st && !end)
+		keep_options(st);
+	if (was && !k->unpaced)
+		room();
+	return ret;
 }
 
 int stream_getsockopt(uint64_t id, unsigned int end, int level, int name, void *val, socklen_t *len)

@@ -154,7 +154,7 @@ static void on_established(void *ctx, const struct endpoint_said *said)
 	r->f->running = true;
 	st->state = STREAM_RUNNING;
 	if (!conf.keep_congestion)
-		tcp_unpace(st->end[0].tcp, &st->kept);
+		tcp_unpace(st->end[0].tcp, &st->kept, stream_ops && stream_ops->promised && stream_ops->promised(st));
 	pump_start(st);
 	map_start(st);
 	if (stream_ops && stream_ops->upgraded)

@@ -153,6 +153,8 @@ struct stream_ops {
 	/* The answer to stream_their_hold(), once for each, perhaps from inside. no: pos and crc are 0. */
 	void (*held)(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint32_t crc);
 	void (*upgraded)(struct stream *st);	/* it is RUNNING */
+	bool (*promised)(struct stream *st);	/* it is about to be: was it promised to lose its pacing? */
+	void (*room)(void);			/* stream_unpaced_room() may be true again */
 	void (*gone)(struct stream *st);	/* last call of it; st is freed afterwards */
 	void (*forgotten)(uint64_t id);		/* and nobody answers for it any more */
 };
@@ -167,6 +169,13 @@ void stream_upgrade(struct stream *st);
 void stream_their_hold(struct stream *st, uint64_t nonce, uint64_t pos, uint32_t crc);
 /* The answer to ops->hold with this nonce. One that comes late, or never, costs the attempt. */
 void stream_held(struct stream *st, uint64_t nonce, bool yes, uint64_t pos, uint32_t crc);
+
+/*
+ * Few of them at a time lose the pacing of TCP (tcp_unpace()). One more can, beside those that have lost it and those that it was promised to, which connection
+ * management says one by one: a promise ends when it says so, and not before ops->upgraded, where it was kept.
+ */
+bool stream_unpaced_room(void);
+void stream_promise_unpaced(bool more);
 
 /* ---- all of them ---- */
 

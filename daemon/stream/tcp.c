@@ -124,25 +124,45 @@ static bool begins_with_reno(int tcp, const char *system)
 	return set_algorithm(tcp, "reno") && (!set_algorithm(tcp, system) || set_algorithm(tcp, "reno"));
 }
 
-static unsigned int unpaced;	/* how many have it */
+static unsigned int unpaced, promised;	/* how many have it, and will */
 
-void tcp_unpace(int tcp, struct tcp_kept *k)
+static bool takes_reno(int tcp, struct tcp_kept *k)
 {
 	struct tcp_info i = { 0 };
 	socklen_t len = sizeof(i);
 	char now[16], system[16];
 
-	if (unpaced >= TCP_UNPACED)
-		return;
 	algorithm(tcp, now);
 	if (strncmp(now, "bbr", 3) || getsockopt(tcp, IPPROTO_TCP, TCP_INFO, &i, &len) || !i.tcpi_min_rtt || i.tcpi_min_rtt > IW_SHORT_US)
-		return;
+		return false;
 	algorithm_of_system(system);
-	if (!memcmp(now, system, sizeof(now)) && begins_with_reno(tcp, now)) {
-		memcpy(k->congestion, now, sizeof(now));
-		k->unpaced = true;
-		unpaced++;
-	}
+	if (memcmp(now, system, sizeof(now)) || !begins_with_reno(tcp, now))
+		return false;
+	memcpy(k->congestion, now, sizeof(now));
+	return true;
+}
+
+bool tcp_unpace_room(void)
+{
+	return unpaced + promised < TCP_UNPACED;
+}
+
+void tcp_unpace_promise(bool more)
+{
+	promised += more ? 1u : -1u;
+}
+
+void tcp_unpace(int tcp, struct tcp_kept *k, bool was_promised)
+{
+	if (!was_promised && !tcp_unpace_room())
+		return;
+	k->unpaced = takes_reno(tcp, k) || was_promised;
+	unpaced += k->unpaced;
+}
+
+void tcp_unpaced_before(const struct tcp_kept *k)
+{
+	unpaced += k->unpaced;
 }
 
 void tcp_forget(struct tcp_kept *k)

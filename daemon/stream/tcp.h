@@ -14,7 +14,7 @@ struct tcp_kept {		/* what the application has set, where T has something else *
 	int nodelay, cork, lowat;
 	struct linger linger;
 	char congestion[16];	/* TCP_CONGESTION; "" while T has the application's */
-	bool unpaced;		/* T is one of those that have reno in its place */
+	bool unpaced;		/* T is one of those that have reno in its place, or had the promise to be */
 };
 
 void tcp_look(int tcp, struct tcp_kept *k);	/* T is still the application's */
@@ -33,7 +33,11 @@ void tcp_alive(int tcp, struct tcp_kept *k, bool on);	/* T has SO_KEEPALIVE, wha
  * many at a time as TCP_UNPACED, since what of reno is paced all the same costs more with many than BBR does (docs/upgrade.md, 6).
  */
 #define TCP_UNPACED	8u
-void tcp_unpace(int tcp, struct tcp_kept *k);
+/* promised: it is one of those of tcp_unpace_promise(), which have their places kept: it has one from here on, whether reno could be set or not. */
+void tcp_unpace(int tcp, struct tcp_kept *k, bool promised);
+bool tcp_unpace_room(void);
+void tcp_unpace_promise(bool more);
+void tcp_unpaced_before(const struct tcp_kept *k);	/* by a daemon before us */
 void tcp_forget(struct tcp_kept *k);	/* T is none of them any more; the answers stay */
 /* T's algorithm, and what the application believes it to be. */
 void tcp_congestion(int tcp, const struct tcp_kept *k, char now[16], char told[16]);

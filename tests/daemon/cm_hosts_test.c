@@ -2,152 +2,7 @@
 /* Proposals between two hosts, which are namespaces with a daemon each: who asks whom, what comes of the answers, and of daemons that end. */
 #include "cm_util.h"
 #include "map_util.h"
-
-#define CID	0x700000011ull
-#define SID	0x800000012ull
-#define CPORT	4874
-
-/* Host 0 connects to host 1. What is done on a host is done in its namespace, with its daemon as d. */
-static struct host {
-	struct daemon d;
-	int ns;
-	struct lib lib;
-	const char *ip;
-} hosts[2] = { { .ip = "10.99.0.1" }, { .ip = "10.99.0.2" } };
-static int here = -1;
-
-static struct lib *at(int h)
-{
-	if (here != h) {
-		if (here >= 0)
-			hosts[here].d = d;
-		d = hosts[h].d;
-		here = h;
-		assert_int_equal(setns(hosts[h].ns, CLONE_NEWNET), 0);
-	}
-	return &hosts[h].lib;
-}
-
-static void run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void run(const char *fmt, ...)
-{
-	char cmd[300];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(cmd, sizeof(cmd), fmt, ap);
-	va_end(ap);
-	if (system(cmd))
-		fail_msg("%s", cmd);
-}
-
-static void host_new(int h)
-{
-	own_net();
-	hosts[h].ns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	assert_true(hosts[h].ns >= 0);
-	hosts[h].d = (struct daemon){ .port = CPORT, .option = "answer_timeout=200" };
-}
-
-static int group_setup(void **state)
-{
-	if (geteuid())
-		return 0;
-	host_new(1);
-	host_new(0);
-	here = 0;
-	d = hosts[0].d;
-	run("ip link add e0 type veth peer name e1 netns /proc/%d/fd/%d", (int)getpid(), hosts[1].ns);
-	for (int h = 0; h < 2; h++) {
-		at(h);
-		run("ip addr add %s/24 dev e%d && ip link set e%d up", hosts[h].ip, h, h);
-	}
-	for (int h = 0; h < 2; h++) {
-		at(h);
-		daemon_start(NULL);
-	}
-	return 0;
-}
-
-static int group_teardown(void **state)
-{
-	if (geteuid())
-		return 0;
-	for (int h = 0; h < 2; h++) {
-		at(h);
-		daemon_stop(NULL);
-	}
-	return 0;
-}
-
-static int c, s;
-
-/* Connected from host 0 to host 1. */
-static int setup(void **state)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	socklen_t len = sizeof(a);
-	int l;
-
-	if (geteuid())
-		return 0;
-	*at(1) = lib_new();
-	l = socket(AF_INET, SOCK_STREAM, 0);
-	inet_pton(AF_INET, hosts[1].ip, &a.sin_addr);
-	assert_int_equal(bind(l, (void *)&a, sizeof(a)) | listen(l, 8), 0);
-	getsockname(l, (void *)&a, &len);
-	*at(0) = lib_new();
-	c = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(connect(c, (void *)&a, sizeof(a)), 0);
-	s = accept(l, NULL, NULL);
-	close(l);
-	return s < 0;
-}
-
-static int teardown(void **state)
-{
-	if (geteuid())
-		return 0;
-	for (int h = 0; h < 2; h++)
-		lib_free(at(h));
-	if (c >= 0)
-		close(c);
-	if (s >= 0)
-		close(s);
-	return 0;
-}
-
-static void propose(int h)
-{
-	lib_propose(at(h), h ? s : c, h ? SID : CID, !h);
-	lib_sync(at(h));
-}
-
-static void go(int h)
-{
-	lib_go(at(h), h ? SID : CID);
-}
-
-static bool may(int h)
-{
-	return lib_may(&hosts[h].lib, h ? SID : CID);
-}
-
-/* GO is taken back: the other end will not come. */
-static void go_over(int h)
-{
-	for (uint64_t until = now_ms() + 20000; may(h); sched_yield())
-		if (now_ms() > until)
-			fail_msg("GO stands at host %d", h);
-}
-
-static struct answer switch_to(int h)
-{
-	struct answer a = lib_switch_to(at(h), h ? SID : CID, h ? s : c);
-
-	*(h ? &s : &c) = -1;
-	return a;
-}
+#include "hosts_util.h"
 
 static void nothing_for(unsigned int ms)
 {
@@ -160,17 +15,6 @@ static void nothing_for_go(unsigned int ms)
 {
 	for (uint64_t end = now_ms() + ms; now_ms() < end; poll(NULL, 0, 1))
 		assert_true(may(0) && may(1));
-}
-
-static void plain(int h, enum iw_reason reason)
-{
-	struct iw_ctl_conn m;
-
-	iw_ctl_init(&m, IW_CTL_PLAIN, 0);
-	m.conn_id = h ? SID : CID;
-	m.reason = reason;
-	lib_tell(at(h), &m, -1);
-	lib_sync(at(h));
 }
 
 /* Of a connection that was not proposed there. */
@@ -187,20 +31,6 @@ static void plain_unproposed(int h, enum iw_reason reason)
 	m.flags = h ? 0 : IW_CONN_CLIENT;
 	lib_tell(at(h), &m, -1);
 	lib_sync(at(h));
-}
-
-/* What the daemon of host h says why it does not switch, once it knows it. */
-static void becomes(int h, enum iw_reason reason)
-{
-	for (uint64_t until = now_ms() + 20000;;) {
-		struct answer a = lib_switch(at(h), h ? SID : CID, h ? s : c);
-
-		assert_int_equal(a.m.result, 1);
-		if (a.m.reason == reason)
-			return;
-		if (now_ms() > until)
-			fail_msg("host %d: %s, not %s", h, iw_reason_name(a.m.reason), iw_reason_name(reason));
-	}
 }
 
 static uint32_t peer_state(int h)
@@ -327,36 +157,6 @@ static void ends_do_not_agree(void **state)
 	nothing_for(50);
 }
 
-/* Whether the daemon of that host shows a stream of which it says that. */
-static bool shows(int h, const char *key, const char *what)
-{
-	const char *build = getenv("IW_BUILD");
-	char cmd[400];
-
-	at(h);
-	snprintf(cmd, sizeof(cmd), "%s/iwctl --run-dir %s --json streams | tr -d ' \n' | grep -q '\"%s\":\"%s\"'", build ? build : "build/plain",
-		 d.dir, key, what);
-	return !system(cmd);
-}
-
-static void over_iwarp(struct answer *a, struct answer *b)
-{
-	int n = 0;
-
-	propose(0);
-	propose(1);
-	go(0);
-	go(1);
-	*a = switch_to(1);
-	both_ways(c, a->fds[0]);
-	*b = switch_to(0);
-	for (uint64_t until = now_ms() + 20000; n < 2; n = shows(0, "state", "running") + shows(1, "state", "running")) {
-		for (int i = 0; i < 100; i++)
-			both_ways(b->fds[0], a->fds[0]);
-		assert_true(now_ms() < until);
-	}
-}
-
 /* From octet to octet plain, relayed and over iWARP. */
 static void upgraded(void **state)
 {
@@ -379,14 +179,6 @@ static void upgraded(void **state)
 	close(a.fds[0]);
 	close(a.fds[1]);
 	close(b.fds[1]);
-}
-
-static struct iw_page *page_of(const struct answer *a)
-{
-	void *p = mmap(NULL, IW_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, a->fds[1], 0);
-
-	assert_ptr_not_equal(p, MAP_FAILED);
-	return p;
 }
 
 /* ---- the queue pair mapped ---- */
@@ -447,15 +239,6 @@ static void mapped_both_ways(struct mapped *m, int fd)
 		assert_true(errno == EAGAIN && now_ms() < until);
 	assert_int_equal(n, 4);
 	assert_memory_equal(b, "pong", 4);
-}
-
-static void close_both(struct answer *a, struct answer *b)
-{
-	close(b->fds[0]);
-	expect(a->fds[0], "");
-	close(a->fds[0]);
-	close(a->fds[1]);
-	close(b->fds[1]);
 }
 
 static void mapped(void **state)

@@ -93,7 +93,7 @@ static void kept(int fd, struct tcp_kept *k)
 {
 	tcp_look(fd, k);
 	tcp_keep(fd, k);
-	tcp_unpace(fd, k);
+	tcp_unpace(fd, k, false);
 }
 
 static void paced(void **state)
@@ -156,6 +156,71 @@ static void many(void **state)
 	}
 }
 
+/* Places that were promised are nobody else's; and one that has the promise counts, whatever becomes of its algorithm. */
+static void promises(void **state)
+{
+	struct tcp_kept k[2] = { 0 };
+	int v[2][2];
+
+	if (!bbr)
+		return;
+	assert_true(system_has("bbr"));
+	for (unsigned int i = 0; i < 2; i++)
+		connected(v[i]);
+	for (unsigned int i = 0; i < TCP_UNPACED; i++) {
+		assert_true(tcp_unpace_room());
+		tcp_unpace_promise(true);
+	}
+	assert_false(tcp_unpace_room());
+	kept(v[0][0], &k[0]);
+	is(v[0][0], "bbr");
+	assert_false(k[0].unpaced);
+	tcp_unpace(v[0][0], &k[0], true);
+	tcp_unpace_promise(false);
+	is(v[0][0], "reno");
+	assert_false(tcp_unpace_room());
+	setsockopt(v[1][0], IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+	tcp_unpace(v[1][0], &k[1], true);
+	tcp_unpace_promise(false);
+	assert_true(k[1].unpaced);
+	told(v[1][0], &k[1], "reno");
+	assert_false(tcp_unpace_room());
+	for (unsigned int i = 2; i < TCP_UNPACED; i++)
+		tcp_unpace_promise(false);
+	assert_true(tcp_unpace_room());
+	for (unsigned int i = 0; i < 2; i++) {
+		tcp_forget(&k[i]);
+		close(v[i][0]);
+		close(v[i][1]);
+	}
+}
+
+/* Those of a daemon before us count, too, and only as long as they last. */
+static void before_us(void **state)
+{
+	struct tcp_kept k[TCP_UNPACED + 1] = { 0 };
+
+	for (unsigned int i = 0; i < TCP_UNPACED; i++) {
+		assert_true(tcp_unpace_room());
+		k[i].unpaced = true;
+		tcp_unpaced_before(&k[i]);
+	}
+	tcp_unpaced_before(&k[TCP_UNPACED]);	/* it was none of them */
+	tcp_forget(&k[TCP_UNPACED]);
+	assert_false(tcp_unpace_room());
+	for (unsigned int i = 0; i < TCP_UNPACED; i++) {
+		tcp_forget(&k[i]);
+		tcp_forget(&k[i]);
+	}
+	for (unsigned int i = 0; i < TCP_UNPACED; i++) {
+		assert_true(tcp_unpace_room());
+		tcp_unpace_promise(true);
+	}
+	assert_false(tcp_unpace_room());
+	for (unsigned int i = 0; i < TCP_UNPACED; i++)
+		tcp_unpace_promise(false);
+}
+
 static void chosen(void **state)
 {
 	struct tcp_kept k;
@@ -197,7 +262,7 @@ static void not_measured(void **state)
 		return;
 	assert_true(system_has("bbr"));
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	tcp_unpace(fd, &k);
+	tcp_unpace(fd, &k, false);
 	is(fd, "bbr");
 	assert_int_equal(k.congestion[0], 0);
 	close(fd);
@@ -206,7 +271,7 @@ static void not_measured(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(paced), cmocka_unit_test(many), cmocka_unit_test(chosen), cmocka_unit_test(not_paced), cmocka_unit_test(not_measured),
+		cmocka_unit_test(paced), cmocka_unit_test(many), cmocka_unit_test(promises), cmocka_unit_test(before_us), cmocka_unit_test(chosen), cmocka_unit_test(not_paced), cmocka_unit_test(not_measured),
 	};
 	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 	int fd;

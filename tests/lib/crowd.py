@@ -4,7 +4,8 @@ Many connections of one program, for tests of what becomes of them:
 
     crowd.py server ADDRESS PORT		sends all octets back, in one process
     crowd.py client ADDRESS PORT N [ENDS]	N connections; the lines of its input: "ask M", M questions and answers on each; "pour", from here on a thread
-                                        asks without end, until "calm"; "flood", the same with a large one on one after the other; "options", TCP answers; "fork I", a child asks on the first I and ends, then this process does; "leave I", a child
+                                        asks without end, until "calm"; "flood", the same with a large one on one after the other; "options", TCP answers; "set", some are set, and "same", they are as they were;
+                                        "fork I", a child asks on the first I and ends, then this process does; "leave I", a child
                                         comes while the answers on the first I are read in part, and goes with the next order; each is answered by "did" and the line. At the end both directions of each end, and "ok". With ENDS "close", only ours do, by close()
 """
 import os
@@ -162,6 +163,14 @@ def client(host, port, n, ends="both"):
                     assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) > 500
                     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77)
                     assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 77
+            elif what == "set":
+                for c in conns:
+                    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+            elif what == "same":
+                for c in conns:
+                    assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+                    assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0") == b"reno"
             elif what == "fork":
                 in_child(conns[:int(arg)])
             elif what == "leave":
