@@ -69,6 +69,7 @@ static void begin(struct iw_candidate *c)
 	atomic_store_explicit(&c->state, IW_YOUNG, memory_order_relaxed);
 	atomic_store_explicit(&c->calls, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->octets, 0, memory_order_relaxed);
+	c->base = 0;
 	c->why = 0;
 	c->tries = c->waits = 0;
 	atomic_store_explicit(&c->wait, IW_WAIT_NONE, memory_order_relaxed);
@@ -149,9 +150,10 @@ void iw_candidate_gone(struct iw_candidate *c)
 }
 
 /* How long it is left alone is the daemon's to say, by GO. Its registrations were just made, in sets that this process has. */
-void iw_candidate_back(struct iw_candidate *c, uint32_t fds, uint32_t conn_id)
+void iw_candidate_back(struct iw_candidate *c, uint32_t fds, uint32_t conn_id, uint64_t moved)
 {
 	begin(c);
+	c->base = (uint32_t)moved;
 	c->conn_id = conn_id;
 	atomic_store(&c->state, IW_PROPOSED);
 	atomic_store(&c->note.unsure, 1);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/single_threaded.h>
 #include <sys/types.h>
 
 #include "proto/reason.h"
@@ -62,12 +63,13 @@ struct iw_epoll_note {
 
 /* At the index that its holders are counted at; all fds duplicated from one share it. Entries are never unmapped: a racing reader sees another one. */
 struct iw_candidate {
-	_Atomic uint64_t octets;
-	_Atomic uint32_t calls;		/* these two by plain loads and stores: threads may lose some */
+	_Atomic uint64_t octets;	/* moved by calls that are over, but for those of a handler in a process of one thread */
+	_Atomic uint32_t calls;		/* by plain loads and stores: threads may lose some */
 	uint32_t judged_calls;		/* its gain is judged by what it has carried since these, and so many KiB; who has it TAKEN */
 	_Atomic uint32_t at_calls;	/* when it is due: at one of these */
 	uint32_t judged_kib;
 	_Atomic uint64_t at_octets;
+	uint32_t base;			/* what the kernel had counted when octets began, modulo 2^32: 0, but for one that came back */
 	_Atomic uint32_t told;		/* octets unread that the program was told of (FIONREAD, MSG_PEEK) since told_end was set */
 	_Atomic uint32_t refs;		/* fds of this process */
 	_Atomic uint32_t flags;
@@ -78,8 +80,8 @@ struct iw_candidate {
 	uint16_t why;			/* the reason that was told last */
 	uint8_t tries, waits;		/* switches in vain, to go by when it is tried again; those since that were worth waiting */
 	_Atomic uint32_t since, rest;	/* it waits since so many calls, for GO, too; and is not tried before so many */
+	_Atomic uint32_t gen;		/* connection to the daemon that heard of it */
 	_Atomic uint64_t way;		/* IW_WAIT_THREAD: whose call (iw_quiet); IW_WAIT_TOLD: up to which position */
-	_Atomic uint64_t gen;		/* connection to the daemon that heard of it */
 	uint64_t told_end;		/* the program knows of the octets before this position, of those that come */
 	struct iw_epoll_note note;
 };
@@ -105,8 +107,8 @@ void iw_candidate_again(struct iw_candidate *c);
 void iw_candidate_put(struct iw_candidate *c);
 /* Its fds are those of a stream now, which has its conn_id and its holders. Who had it TAKEN has nothing any more. */
 void iw_candidate_gone(struct iw_candidate *c);
-/* It is one again, with so many fds, proposed to the daemon as before. */
-void iw_candidate_back(struct iw_candidate *c, uint32_t fds, uint32_t conn_id);
+/* It is one again, with so many fds, proposed to the daemon as before, and with so many octets moved, as the kernel counts them. */
+void iw_candidate_back(struct iw_candidate *c, uint32_t fds, uint32_t conn_id, uint64_t moved);
 
 /* One of IW_CAND_*, from a call on it. */
 static inline void iw_candidate_flag(struct iw_candidate *c, uint32_t flag)
@@ -143,14 +145,20 @@ void iw_candidate_look(int fd, struct iw_candidate *c);
 /* After a call on it: what it waits for is over, and iw_candidate_look() would go on. Keeps errno. */
 bool iw_candidate_ripe(int fd, struct iw_candidate *c);
 
-/* Counted: a call that moved n octets, or failed. true: ask iw_candidate_ripe(). */
+/*
+ * Counted: a call that moved n octets, or failed. Inside the call: whoever finds nobody inside finds all octets that were moved by calls of ours.
+ * true: ask iw_candidate_ripe(), behind its end.
+ */
 static inline bool iw_candidate_count(struct iw_candidate *c, ssize_t n)
 {
 	uint32_t calls = atomic_load_explicit(&c->calls, memory_order_relaxed) + 1;
-	uint64_t octets = atomic_load_explicit(&c->octets, memory_order_relaxed) + (n > 0 ? (uint64_t)n : 0);
+	uint64_t more = n > 0 ? (uint64_t)n : 0, octets = atomic_load_explicit(&c->octets, memory_order_relaxed) + more;
 
 	atomic_store_explicit(&c->calls, calls, memory_order_relaxed);
-	atomic_store_explicit(&c->octets, octets, memory_order_relaxed);
+	if (__libc_single_threaded)
+		atomic_store_explicit(&c->octets, octets, memory_order_relaxed);
+	else if (more)
+		octets = atomic_fetch_add_explicit(&c->octets, more, memory_order_relaxed) + more;
 	if (iw_unlikely(calls >= atomic_load_explicit(&c->at_calls, memory_order_relaxed) ||
 			octets >= atomic_load_explicit(&c->at_octets, memory_order_relaxed))) {
 		atomic_store_explicit(&c->due, 1, memory_order_relaxed);

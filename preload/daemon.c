@@ -32,8 +32,8 @@
 
 static struct iw_lock ctl_lock;
 static _Atomic int ctl_fd = -1;
-static _Atomic uint64_t ctl_ino, ctl_generation, next_try;
-static _Atomic uint32_t ctl_is_up, answer_ms = ANSWER_MS, next_conn_id;
+static _Atomic uint64_t ctl_ino, next_try;
+static _Atomic uint32_t ctl_generation, ctl_is_up, answer_ms = ANSWER_MS, next_conn_id;
 static uint32_t seq;
 
 /* A request that waits for its reply; on the stack of its thread. Whoever waits first reads for all. */
@@ -62,7 +62,7 @@ bool iw_daemon_up(void)
 	return atomic_load_explicit(&ctl_is_up, memory_order_acquire);
 }
 
-uint64_t iw_daemon_gen(void)
+uint32_t iw_daemon_gen(void)
 {
 	return atomic_load(&ctl_generation);
 }

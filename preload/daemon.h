@@ -17,7 +17,7 @@
 bool iw_daemon_ready(void);	/* one answers (connects when it is time to try); costs one system call */
 bool iw_daemon_dialled(void);	/* the same, and it is time: what is refused now is so for good */
 bool iw_daemon_up(void);	/* as far as known, without asking */
-uint64_t iw_daemon_gen(void);	/* of the connection; changes with every new one; 0: none yet */
+uint32_t iw_daemon_gen(void);	/* of the connection; changes with every new one; 0: none yet */
 uint32_t iw_daemon_conn_id(void);	/* a new name for a connection, unique in this process */
 
 /*

@@ -263,12 +263,15 @@ static inline void rx_urgent(const struct iw_turn *t, int flags)
 		iw_candidate_flag(t->c, IW_CAND_URGENT);
 }
 
-/* What was seen by MSG_PEEK is there. */
+/* What was seen by MSG_PEEK is there, and not moved; nor is what comes from the queue of errors. */
 static inline __attribute__((always_inline)) ssize_t rx_moved(const struct iw_turn *t, int fd, int flags, ssize_t n)
 {
+	bool stays = iw_unlikely(flags & (MSG_PEEK | MSG_ERRQUEUE)) && n > 0;
+
 	if (iw_unlikely(flags & MSG_PEEK) && t->c)
 		iw_candidate_told(t->c, n);
-	return iw_turn_moved(t, fd, n);
+	iw_turn_over(t, fd, stays ? 0 : n);
+	return n;
 }
 
 static inline ssize_t do_recv(int fd, void *buf, size_t len, int flags)

@@ -424,18 +424,20 @@ static ssize_t splice_both(const struct iw_move *v)
 	return iw_real.splice(v->in, v->off_in, v->out, v->off_out, v->len, v->flags);
 }
 
-static void splice_count(int fd, ssize_t n)
+/* The candidate that fd is, if iw_turn_after() is to be called. */
+static struct iw_candidate *splice_count(int fd, ssize_t n)
 {
 	uint32_t w = iw_word(fd);
+	struct iw_candidate *c = iw_word_kind(w) == IW_FD_CANDIDATE ? iw_candidate_at(iw_word_val(w)) : NULL;
 
-	if (iw_word_kind(w) == IW_FD_CANDIDATE)
-		iw_turn_count(fd, iw_candidate_at(iw_word_val(w)), n);
+	return c && iw_candidate_count(c, n) ? c : NULL;
 }
 
 IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, size_t len, unsigned int flags)
 {
 	struct iw_move v = { true, in, out, poff_in, poff_out, len, flags };
 	struct pollfd both[2] = { { .fd = in }, { .fd = out } };
+	struct iw_candidate *a, *b;
 	ssize_t n;
 
 	iw_burst_wait();
@@ -445,8 +447,12 @@ IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, s
 	splice_look(out);
 	iw_turn_poll(both, 2);
 	n = splice_both(&v);
+	a = splice_count(in, n);
+	b = splice_count(out, n);
 	iw_turn_end();
-	splice_count(in, n);
-	splice_count(out, n);
+	if (a)
+		iw_turn_after(in, a);
+	if (b)
+		iw_turn_after(out, b);
 	return n;
 }

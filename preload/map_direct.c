@@ -3,7 +3,9 @@
  * The daemon gives another carrier: one that it relays, for an end that is handed on with octets unread; and the carrier itself again, once
  * that end is this process's alone, at a moment at which nothing is on its way (docs/rings.md, 5; tests/rest.pml, tests/direct.pml).
  */
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "daemon.h"
@@ -67,14 +69,15 @@ static bool change(struct iw_stream *s, uint32_t from, uint32_t to)
 	return atomic_compare_exchange_strong(&iw_stream_end(s)->relay, &from, to);
 }
 
-/* false: the daemon has taken it back, or it is not as it was any more. */
+/* false: the daemon has taken it back, or it is not as it was any more; or another thread has written since, unseen. */
 static bool put_in_place(int fd, struct iw_stream *s, int carrier)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
 	bool done = iw_map_detach(fd, s);
+	int late = 0;
 
 	if (done) {
-		done = change(s, IW_RELAY_OFFERED, IW_RELAY_NONE);
+		done = IW_SYS(ioctl, fd, SIOCOUTQ, &late) >= 0 && !late && change(s, IW_RELAY_OFFERED, IW_RELAY_NONE);
 		if (done)
 			iw_map_replace(s, carrier);
 		iw_reg_attach(fd, done);

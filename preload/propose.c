@@ -121,6 +121,8 @@ static enum iw_reason refused_here(const struct iw_candidate *c)
 		return IW_REASON_INHERITED;
 	if (flags & IW_CAND_URGENT)
 		return IW_REASON_URGENT;
+	if (flags & IW_CAND_UNSEEN && !__libc_single_threaded)
+		return IW_REASON_UNSEEN;
 	return flags & IW_CAND_OPTION ? IW_REASON_OPTION : 0;
 }
 

@@ -34,7 +34,7 @@
 #include "tcpstate.h"
 
 #define NUMBERS		16u		/* fds of one file that are moved together */
-#define TOLD_TRIES	16	/* what arrives meanwhile spoils a look */
+#define LOOKS		64	/* what arrives meanwhile spoils one */
 #define UNSEEN	64u	/* octets: for a SYN, and calls that are under way */
 #define URGENT_TIMES	4u		/* that the daemon is asked for the socket, some ms each */
 
@@ -176,33 +176,60 @@ static bool info(int tcp, struct info *i)
 	return IW_SYS(getsockopt, tcp, IPPROTO_TCP, TCP_INFO, i, &len) >= 0 && len == sizeof(*i);
 }
 
+/* Octets that the program has given to the kernel and taken from it, as that counts them, and what is unread. */
+struct counts {
+	uint64_t sent, taken;
+	uint32_t unread;
+};
+
+/* Several calls are not one look: each direction counts when its counter is the same before and after. false: it cannot be told now. */
+static bool count(int tcp, const struct iw_candidate *c, struct counts *n)
+{
+	uint32_t syn = atomic_load(&c->flags) & IW_CAND_CLIENT ? 1 : 0;
+	bool tx = false, rx = false;
+
+	for (int i = 0; i < LOOKS && !(tx && rx); i++) {
+		int in = 0, out = 0;
+		struct info a, b;
+
+		if (!info(tcp, &a) || IW_SYS(ioctl, tcp, SIOCINQ, &in) < 0 || IW_SYS(ioctl, tcp, SIOCOUTQ, &out) < 0 || !info(tcp, &b))
+			return false;
+		if (!tx && a.acked == b.acked) {
+			tx = true;
+			n->sent = a.acked - syn + (uint64_t)out;
+		}
+		if (!rx && a.received == b.received) {
+			rx = true;
+			n->unread = (uint32_t)in;
+			n->taken = a.received - n->unread;
+		}
+	}
+	return tx && rx;
+}
+
 /*
  * However much is unread: as much as the carrier takes lies in it when the gate is opened, and the rest follows. The program must not
  * find less at once than it was told of: by FIONREAD, by MSG_PEEK, or that as much as its SO_RCVLOWAT is there.
  */
 static bool what_was_told(int tcp, struct iw_candidate *c, struct judged *j)
 {
-	uint64_t told = atomic_load(&c->told), lowat = j->opts.lowat > 1 ? (uint64_t)j->opts.lowat : 0, taken;
-	struct info a, b;
-	int unread = 0, tries = TOLD_TRIES;
+	uint64_t told = atomic_load(&c->told), lowat = j->opts.lowat > 1 ? (uint64_t)j->opts.lowat : 0;
+	struct counts n;
 
 	j->told = 0;
 	j->told_end = 0;
 	if (!told && !c->told_end && !lowat)
 		return true;
-	do		/* octets may come meanwhile */
-		if (!tries-- || !info(tcp, &a) || IW_SYS(ioctl, tcp, SIOCINQ, &unread) < 0 || !info(tcp, &b))
-			return false;
-	while (a.received != b.received);
-	taken = a.received - (uint64_t)unread;
+	if (!count(tcp, c, &n))
+		return false;
 	atomic_store(&c->told, 0);
-	if (told && taken + told > c->told_end)
-		c->told_end = taken + told;
-	told = c->told_end > taken ? c->told_end - taken : 0;
+	if (told && n.taken + told > c->told_end)
+		c->told_end = n.taken + told;
+	told = c->told_end > n.taken ? c->told_end - n.taken : 0;
 	if (lowat > told)
 		told = lowat;
-	j->told = (uint32_t)(told < (uint64_t)unread ? told : (uint64_t)unread);
-	j->told_end = j->told ? taken + j->told : 0;
+	j->told = (uint32_t)(told < n.unread ? told : n.unread);
+	j->told_end = j->told ? n.taken + j->told : 0;
 	return true;
 }
 
@@ -223,11 +250,35 @@ static bool unseen(int tcp, struct iw_candidate *c, const struct info *i)
 	return IW_SYS(ioctl, tcp, SIOCINQ, &unread) >= 0 && i->acked + i->received > (uint64_t)unread + counted + counted / 4 + UNSEEN;
 }
 
+/*
+ * Nobody is inside a call. In a process of several threads somebody may write between here and the exchange by calls that nobody sees, into a socket that
+ * nobody reads from then on: one of which the kernel has counted more than the calls have stays plain, and so does one that was given to libc (fd.c,
+ * by_libc()). -EAGAIN: it cannot be told now. So it is with a single octet: an urgent one that the program passed over is counted as taken, and whether the
+ * other end uses urgent data that end says.
+ */
+static int writes_unseen(int tcp, struct iw_candidate *c)
+{
+	struct counts n;
+	int32_t more;
+
+	if (__libc_single_threaded)
+		return 0;
+	if (!count(tcp, c, &n))
+		return -EAGAIN;
+	more = (int32_t)((uint32_t)(n.sent + n.taken) - c->base - (uint32_t)atomic_load(&c->octets));
+	if (more > 1)
+		iw_candidate_flag(c, IW_CAND_UNSEEN);
+	if (atomic_load(&c->flags) & IW_CAND_UNSEEN)
+		return 1;
+	return more > 0 ? -EAGAIN : 0;
+}
+
 static enum iw_switched judge_tcp(int tcp, struct iw_candidate *c, struct judged *j, enum iw_reason *why)
 {
 	short bits = iw_fd_bits(tcp, POLLPRI | POLLRDHUP);
 	enum iw_reason r;
 	struct info i;
+	int ret;
 
 	if (!info(tcp, &i) || i.state != TCP_ESTABLISHED || (bits & (POLLRDHUP | POLLHUP | POLLERR)))
 		return say(why, IW_REASON_HALF_CLOSED, IW_SWITCH_NEVER);
@@ -238,6 +289,9 @@ static enum iw_switched judge_tcp(int tcp, struct iw_candidate *c, struct judged
 		return say(why, r, IW_SWITCH_NEVER);
 	if (!what_was_told(tcp, c, j))
 		return say(why, 0, IW_SWITCH_NOT_NOW);
+	ret = writes_unseen(tcp, c);
+	if (ret)
+		return ret < 0 ? say(why, 0, IW_SWITCH_NOT_NOW) : say(why, IW_REASON_UNSEEN, IW_SWITCH_NEVER);
 	if (unseen(tcp, c, &i))
 		iw_candidate_flag(c, IW_CAND_UNSEEN);
 	iw_flags_read(tcp, &j->flags);
@@ -319,7 +373,7 @@ static struct iw_stream *ask(int fd, struct iw_candidate *c, const struct judged
 	return s;
 }
 
-/* Still alone, and still the same file? From here on it is the carrier's number. */
+/* Still alone, still the same file, and still nothing written unseen? From here on it is the carrier's number. */
 static bool put_in_place(const struct numbers *p, struct iw_candidate *c, struct judged *j, struct iw_stream *s, int carrier)
 {
 	uint64_t sigs = iw_lock(&iw_tab_lock);
@@ -328,7 +382,7 @@ static bool put_in_place(const struct numbers *p, struct iw_candidate *c, struct
 	int unread = 0;
 
 	j->unread = done && (IW_SYS(ioctl, p->fd[0], SIOCINQ, &unread) < 0 || unread);
-	if (done && !take(s)) {
+	if (done && (writes_unseen(p->fd[0], c) || !take(s))) {
 		attach(p, p->n, false);
 		done = false;
 	}
@@ -424,11 +478,12 @@ enum iw_switched iw_switch(int fd, struct iw_candidate *c, enum iw_reason *why)
 /* Behind the gate: both directions are open, and nothing lies in the carrier for the application. What it wrote the daemon looks at. */
 static bool dry(const struct numbers *p, struct iw_stream *s)
 {
+	bool unseen = !__libc_single_threaded && (atomic_load(&iw_candidate_at(s->holder)->flags) & IW_CAND_UNSEEN);
 	struct iw_page_end *me = iw_stream_end(s);
 	struct iw_files files;
 
 	iw_files_look(&files, p->fd, p->n);
-	return atomic_load(&s->refs) == p->n && may_place(p->fd[0]) && nobody_inside(p, NULL) && iw_uring_quiet(&files) && !files.unknown && !atomic_load(&me->shut) &&
+	return !unseen && atomic_load(&s->refs) == p->n && may_place(p->fd[0]) && nobody_inside(p, NULL) && iw_uring_quiet(&files) && !files.unknown && !atomic_load(&me->shut) &&
 	       atomic_load(&me->close_state) == IW_CLOSE_OPEN && !iw_path(s)->inq(s, p->fd[0]);
 }
 
@@ -445,15 +500,20 @@ static int ask_back(const struct iw_stream *s, int fd, struct iw_ctl_tcp *r)
 	return fds[0];
 }
 
-/* The socket as the application shall have it, or -1: not now. */
+/* The socket as the application shall have it, or -1: not now. What another thread wrote unseen since the daemon looked would be overtaken. */
 static int take_back(struct iw_stream *s, int fd)
 {
 	struct iw_ctl_tcp r;
 	struct iw_flags f;
-	int tcp = ask_back(s, fd, &r);
+	int tcp = ask_back(s, fd, &r), late = 0;
 
 	if (tcp < 0)
 		return -1;
+	if (IW_SYS(ioctl, fd, SIOCOUTQ, &late) < 0 || late) {
+		IW_SYS(close, tcp);
+		iw_daemon_tell_id(IW_CTL_ABANDON, s->stream_id, IW_REASON_BUSY, fd);
+		return -1;
+	}
 	if (!take(s)) {
 		IW_SYS(close, tcp);
 		return -1;
@@ -490,6 +550,14 @@ static bool back_behind_gate(const struct numbers *p, struct iw_stream *s, uint3
 	return true;
 }
 
+static uint64_t moved(int tcp, const struct iw_candidate *c)
+{
+	struct counts n = { 0 };
+
+	count(tcp, c, &n);
+	return n.sent + n.taken;
+}
+
 static bool back(int fd, struct iw_stream *s)
 {
 	struct iw_candidate *c;
@@ -504,7 +572,7 @@ static bool back(int fd, struct iw_stream *s)
 	done = iw_stream_alone(s, p.fd, p.n) && dry(&p, s) && back_behind_gate(&p, s, iw_word_make(IW_FD_CANDIDATE, s->holder));
 	if (done) {
 		IW_PROBE2(libiwsock, back, fd, s->stream_id);
-		iw_candidate_back(c, p.n, (uint32_t)s->conn_id);
+		iw_candidate_back(c, p.n, (uint32_t)s->conn_id, moved(fd, c));
 		s->holder = 0;
 		atomic_store(&s->refs, 1);
 		iw_stream_put(s, false);

@@ -72,21 +72,23 @@ static inline __attribute__((always_inline)) void iw_turn_end(void)
 	iw_call_end();
 }
 
-/* A call on it is over that moved n octets, or -1. Keeps errno. */
+/* A call on it is over, and iw_candidate_count() says so. Keeps errno. */
 void iw_turn_after(int fd, struct iw_candidate *c);
 
-static inline __attribute__((always_inline)) void iw_turn_count(int fd, struct iw_candidate *c, ssize_t n)
+/* The end of one that moved n octets, or -1. */
+static inline __attribute__((always_inline)) void iw_turn_over(const struct iw_turn *t, int fd, ssize_t n)
 {
-	if (iw_unlikely(iw_candidate_count(c, n)))
-		iw_turn_after(fd, c);
+	bool ripe = t->c && iw_candidate_count(t->c, n);
+
+	iw_call_end();
+	if (iw_unlikely(ripe))
+		iw_turn_after(fd, t->c);
 }
 
-/* The end of one that moved n octets, or -1. */
+/* The same, and n is what the call returns. */
 static inline __attribute__((always_inline)) ssize_t iw_turn_moved(const struct iw_turn *t, int fd, ssize_t n)
 {
-	iw_call_end();
-	if (t->c)
-		iw_turn_count(fd, t->c, n);
+	iw_turn_over(t, fd, n);
 	return n;
 }
 

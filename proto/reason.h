@@ -96,7 +96,10 @@ X(37, MATCHED, "matched", \
   "Nothing to do; if it lasts, see 'iwctl why' on the other host.") \
 X(38, NO_GAIN, "no-gain", \
   "The program sends large pieces one way, which plain TCP does as fast or faster between these hosts, but for a few connections at a time; it is looked at again as it goes on.", \
-  "Nothing to do; a line upgrade_after_far in iwsock.conf has it upgraded all the same.")
+  "Nothing to do; a line upgrade_after_far in iwsock.conf has it upgraded all the same.") \
+X(39, UNSEEN, "unseen", \
+  "The program has several threads, and moves octets in ways that the library does not see: by stdio, dprintf, io_uring or system calls of its own.", \
+  "Nothing to do; one that uses send, recv, read and write of the C library on its sockets is switched.")
 
 enum iw_reason {
 #define X(num, sym, name, sentence, advice) IW_REASON_##sym = (num),

@@ -221,7 +221,7 @@ SILENT=1 hindered "an operation of an io_uring" io_uring-user "ringrecv 0" -- "s
 never() {
 	local name=$1 reason=$2 other=$3 client
 	shift 3
-	host_told 2 lines "$LINES" 7199 "$A"
+	host_told 2 lines ${LIMIT:+env IWSOCK_CONF="$RIG_DIR/$LIMIT.conf"} "$LINES" 7199 "$A"
 	client=$!
 	until_true 20 rig_said lines 1
 	tell lines "$@"
@@ -240,6 +240,17 @@ never() {
 never "urgent data" urgent "other-end urgent" "oob 0"
 never "passed to another process" inherited "other-end inherited" "pass 0"
 never "an option that only TCP has" option "other-end option" "set 0 36" # TCP_INQ
+conf hundred "upgrade_after 100 calls"	# not before they are moved
+LIMIT=hundred never "octets past the library in a program of several threads" unseen "other-end unseen" "rawsend 0 abc" "recv 0 3" "storm 0 1"
+LIMIT=hundred never "the same by libc itself" unseen "other-end unseen" "print 0 abc" "recv 0 3" "storm 0 1"
+host_told 2 lines "$LINES" 7199 "$A"
+client=$!
+until_true 20 rig_said lines 1
+tell lines "rawsend 0 abc" "recv 0 3" "print 0 abc" "recv 0 3"
+ends_of $client
+until_true 20 on
+ok $? "octets past the library in a program of one thread: it is upgraded" || diag "$(host_ctl 2 streams)"
+tell_end lines $client
 # its peer hears the end and stays
 cat >"$RIG_DIR/stays.py" <<-'END'
 	import socket, sys

@@ -111,6 +111,8 @@ cold="accept4_flags accept_backlog connect_epoll connect_epollet connect_nonbloc
 cold+=" many_short oob_before_accept opts_inherit opts_lowat send_lost sigio_before timeo_before_connect"
 # and: a ring made afterwards, whose calls nobody sees
 cold+=" epoll_uring"
+# and: one thread sleeps by then, when another one begins to write past the library
+cold+=" unseen_threads"
 # Not with maps that come and go: what they compare changes with them. There is more room, or less, also at the end of a time-out.
 calm="eintr_mixed f_odd_args"
 # Each of its rounds forks and moves a hundred thousand octets: it is about rings, and takes minutes where maps change hands late.

@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
+#include "daemon/base/log.h"
 #include "carrier.h"
 #include "life.h"
 #include "relay.h"
 #include "stream_priv.h"
+#include "tcp.h"
 #include "upgrade.h"
 
 #define WAIT_MS		5u	/* for what is in hand */
@@ -24,6 +26,7 @@ struct stream_back {
 	uint64_t until;
 	struct timer tick;
 	bool offered;		/* the relay rests */
+	uint64_t sent;		/* octets that T had been given then; UINT64_MAX: it could not be told */
 	void (*done)(void *arg, int ret, int tcp);
 	void *arg;
 };
@@ -66,6 +69,13 @@ static void closed(struct stream *st, bool error)
 	stream_kill(st);
 }
 
+static uint64_t sent(const struct stream *st)
+{
+	struct tcp_count c;
+
+	return tcp_count(st->end[0].tcp, st->client, &c) ? UINT64_MAX : c.sent;
+}
+
 /* The carrier's hang-up says nothing until it is known whether T was taken. */
 static void offer(struct stream *st)
 {
@@ -75,6 +85,7 @@ static void offer(struct stream *st)
 	st->relay->rest = NULL;
 	st->on_hup = NULL;
 	b->offered = true;
+	b->sent = sent(st);
 	tcp_offer(st->end[0].tcp, &st->kept);
 	atomic_store(&stream_page_end(st)->hand, IW_HAND_OFFERED);
 	b->done(b->arg, 0, st->end[0].tcp);
@@ -85,10 +96,34 @@ bool back_offered(const struct stream *st)
 	return st->back && st->back->offered;
 }
 
+static int queued(int fd, unsigned long what)
+{
+	int n = 0;
+
+	return ioctl(fd, what, &n) ? 1 : n;
+}
+
+/* Octets that the application wrote into the carrier between our last look and the exchange, unseen by its library, go before what it writes into T now. */
+static void late(struct stream *st)
+{
+	int n;
+
+	if (!queued(st->d, SIOCINQ))
+		return;
+	n = sent(st) == st->back->sent ? carrier_late(st->d, st->end[0].tcp, st->end[0].uid) : -EILSEQ;
+	if (n >= 0) {
+		st->tx_bytes += (uint64_t)n;
+	} else {
+		stream_log(st, LOG_WARNING, "octets were written past the library while it went back, and cannot be passed on: reset");
+		tcp_cut(st->end[0].tcp);
+	}
+}
+
 int stream_backed(struct stream *st)
 {
 	if (!back_offered(st))
 		return -EINVAL;
+	late(st);
 	forget(st);
 	close_socket(st->end[0].tcp);
 	st->end[0].tcp = -1;
@@ -100,13 +135,6 @@ int stream_backed(struct stream *st)
 	if (st->app_closed)
 		stream_kill(st);
 	return 0;
-}
-
-static int queued(int fd, unsigned long what)
-{
-	int n = 0;
-
-	return ioctl(fd, what, &n) ? 1 : n;
 }
 
 static void look(struct stream *st)

@@ -17,6 +17,9 @@
 #include "stream_priv.h"
 
 #define CONTROL	CMSG_SPACE(IW_SCM_MAX * sizeof(int))
+#define LATE_MOST	(256u << 10)	/* octets, */
+#define LATE_PIECE	16384u		/* so many at a time */
+#define LATE_MS		5		/* that it is waited for room */
 #define CARRIER_BUF	(256 << 10)	/* SO_SNDBUF of both ends; the kernel clamps it to wmem_max */
 
 /* ---- making one ---- */
@@ -127,7 +130,7 @@ void carrier_received(struct stream *st, int res)
 		passed_take(&st->d_msg, NULL, 0, st->end[0].uid);
 }
 
-ssize_t carrier_take(struct stream *st, void *buf, size_t len)
+static ssize_t take(int fd, void *buf, size_t len, uint32_t uid)
 {
 	union {
 		struct cmsghdr h;
@@ -135,11 +138,47 @@ ssize_t carrier_take(struct stream *st, void *buf, size_t len)
 	} control;
 	struct iovec v = { .iov_base = buf, .iov_len = len };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(st->d, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (n > 0)
-		passed_take(&m, NULL, 0, st->end[0].uid);
+		passed_take(&m, NULL, 0, uid);
 	return n;
+}
+
+ssize_t carrier_take(struct stream *st, void *buf, size_t len)
+{
+	return take(st->d, buf, len, st->end[0].uid);
+}
+
+static int put(int fd, const uint8_t *p, size_t n)
+{
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+
+	while (n) {
+		ssize_t k = send(fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (k < 0 && (errno != EAGAIN || poll(&room, 1, LATE_MS) <= 0))
+			return -errno;
+		p += k > 0 ? k : 0;
+		n -= k > 0 ? (size_t)k : 0;
+	}
+	return 0;
+}
+
+int carrier_late(int from, int to, uint32_t uid)
+{
+	uint8_t buf[LATE_PIECE];
+	unsigned int all = 0;
+	ssize_t n;
+	int ret;
+
+	while ((n = take(from, buf, sizeof(buf), uid)) > 0) {
+		all += (unsigned int)n;
+		ret = all > LATE_MOST ? -EMSGSIZE : put(to, buf, (size_t)n);
+		if (ret)
+			return ret;
+	}
+	return (int)all;
 }
 
 void carrier_record_reset(struct stream *st, int err)

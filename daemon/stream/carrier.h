@@ -29,6 +29,11 @@ void carrier_recv(struct stream *st, const struct iovec *v, unsigned int n, op_f
 void carrier_received(struct stream *st, int res);	/* first thing in fn: descriptors that came along are closed */
 /* The same at once and without waiting: the number of octets, 0, or less than 0 when there are none. */
 ssize_t carrier_take(struct stream *st, void *buf, size_t len);
+/*
+ * The file of an application was exchanged, and before that another of its threads wrote into it by calls that no library sees: what lies in `from`, which
+ * nobody would read any more, goes into `to`, at once and in order. Octets, at most 256 KiB; -errno: not all of it could, and nothing may come behind it.
+ */
+int carrier_late(int from, int to, uint32_t uid);
 /* Tell when the application closed, once; one who waited before is not told any more. */
 void carrier_poll(struct stream *st, void (*hup)(struct stream *st, bool error));
 void carrier_unpoll(struct stream *st, void (*then)(struct stream *st));	/* no longer: `then` comes when d_poll has ended, if it was busy */

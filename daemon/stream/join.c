@@ -7,9 +7,14 @@
 #include "join.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
+#include "daemon/base/log.h"
 #include "carrier.h"
 #include "life.h"
 #include "local.h"
@@ -23,6 +28,7 @@
 #define KEEP_MS		5u
 #define KEEP_OCTETS	(16u << 10)
 #define KEEP_MOST_MS	250u
+#define LATE_TRIES	5u		/* a ms each, for what is on its way */
 
 struct stream_join {
 	struct stream *st;
@@ -34,6 +40,7 @@ struct stream_join {
 	uint64_t left;		/* octets that the application of tcp has still to read from it */
 	bool stopping;		/* all was still, and what waited is being taken back */
 	bool offered;		/* the other end of the carrier; the relay rests */
+	int queued;		/* in the carrier for the first application then, with what that costs the kernel */
 	struct timer tick;
 	void (*done)(void *arg, int ret, const struct stream_grant *g);
 	void *arg;
@@ -84,6 +91,13 @@ static int still(const struct stream *st)
 	       b.sent == a.received;
 }
 
+static int queued(const struct stream *st)
+{
+	int n = 0;
+
+	return ioctl(st->d, SIOCOUTQ, &n) ? 0 : n;
+}
+
 static void offer(struct stream *st)
 {
 	struct stream_join *j = st->join;
@@ -96,6 +110,7 @@ static void offer(struct stream *st)
 	}
 	timer_stop(&j->tick);
 	st->relay->rest = NULL;
+	j->queued = queued(st);
 	j->offered = true;
 	j->done(j->arg, 0, &g);
 }
@@ -175,12 +190,54 @@ void stream_join(struct stream *st, int tcp, const struct iw_tuple *t, const str
 	look(st);
 }
 
+/*
+ * Octets that the second application wrote into its TCP socket between our last look and the exchange, unseen by its library: they go into the carrier, whose
+ * end it has now. false: they cannot, or others that it wrote later are in the carrier already.
+ */
+static bool late(struct stream *st)
+{
+	struct stream_join *j = st->join;
+	struct pollfd came = { .fd = st->end[0].tcp, .events = POLLIN };
+	struct tcp_count a, b;
+
+	for (unsigned int i = 0; i <= LATE_TRIES; i++) {
+		bool overtaken = queued(st) > j->queued;
+		int n = overtaken ? tcp_unread(st->end[0].tcp) : carrier_late(st->end[0].tcp, st->d, st->end[1].uid);
+
+		if (n < 0 || (n && overtaken))
+			return false;
+		if (n)
+			j->queued = queued(st);
+		relay_given(st, (size_t)n);
+		if (tcp_count(st->end[0].tcp, st->client, &a) || tcp_count(j->tcp, !st->client, &b) || a.received - a.unread >= b.sent)
+			return true;
+		poll(&came, 1, TICK_MS);
+	}
+	return false;
+}
+
+/* As a reset: recorded before it can be seen. */
+static void cut(struct stream *st)
+{
+	stream_log(st, LOG_WARNING, "octets were written past the library while it was joined, and cannot be passed on: reset");
+	for (unsigned int e = 0; e < 2; e++) {
+		struct iw_page_end *p = &st->page->end[e];
+		uint32_t open = IW_CLOSE_OPEN;
+
+		atomic_store(&p->close_errno, ECONNRESET);
+		atomic_compare_exchange_strong(&p->close_state, &open, IW_CLOSE_RESET);
+	}
+	shutdown(st->d, SHUT_RDWR);
+}
+
 int stream_joined(struct stream *st)
 {
 	int tcp;
 
 	if (!st->join || !st->join->offered)
 		return -EINVAL;
+	if (!late(st))
+		cut(st);
 	tcp = st->join->tcp;
 	forget(st);
 	upgrade_joined(st);

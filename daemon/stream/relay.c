@@ -438,12 +438,17 @@ static void down_recv(struct stream *st)
 	engine_submit(sqe, &st->t_rx);
 }
 
+void relay_given(struct stream *st, size_t n)
+{
+	st->rx_bytes += n;
+	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
+}
+
 static void given(struct stream *st, size_t n)
 {
 	st->relay->down.off += n;
-	st->rx_bytes += n;
 	st->active_ms = engine_now_ms();
-	atomic_store_explicit(&stream_page_end(st)->rx_given, st->rx_bytes, memory_order_relaxed);
+	relay_given(st, n);
 }
 
 static void down_sent(struct op *op, int res, bool more)

@@ -61,6 +61,8 @@ static inline size_t relay_hand(const struct relay_dir *d)
 
 /* Tells the application's page how many octets are acknowledged as of now. */
 void relay_acked(struct stream *st);
+/* So many more are in the carrier, for the application. */
+void relay_given(struct stream *st, size_t n);
 /* Positions: n octets were passed on, or came. */
 void relay_count(struct relay_dir *d, const uint8_t *octets, size_t n);
 /* Of the last octets before pos, at most RELAY_LAST; 0 when not all of them went through here. */

@@ -232,6 +232,18 @@ bool rest_taken(const struct rest *r, uint64_t cookie)
 	return r->direct == STOPPED && r->carrier.cookie == cookie && atomic_load(&r->page->end[r->end].relay) == IW_RELAY_NONE;
 }
 
+/* What that end wrote between our last look and the exchange, unseen by its library. */
+static void late(struct rest *r)
+{
+	const struct way *w = &r->way[1];
+
+	if (carrier_late(w->from, w->to, r->carrier.uid) >= 0)
+		return;
+	record(r, 0, IW_CLOSE_RESET, ECONNRESET);
+	record(r, 1, IW_CLOSE_RESET, ECONNRESET);
+	shutdown(w->to, SHUT_RDWR);
+}
+
 bool rest_settle(struct rest *r, struct rest_carrier *c)
 {
 	bool taken = !change(r, IW_RELAY_OFFERED, IW_RELAY_ON) && !change(r, IW_RELAY_ASKED, IW_RELAY_ON) && r->direct == STOPPED &&
@@ -242,6 +254,7 @@ bool rest_settle(struct rest *r, struct rest_carrier *c)
 		pass_on(r, NULL);
 		return false;
 	}
+	late(r);
 	*c = r->carrier;
 	close(r->way[0].to);
 	forget(r);

@@ -43,6 +43,13 @@ void tcp_on_close(int tcp, bool reset)
 	setsockopt(tcp, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
 }
 
+void tcp_cut(int tcp)
+{
+	static const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	connect(tcp, &none, sizeof(none));
+}
+
 static void ours(int tcp)
 {
 	set_int(tcp, SOL_SOCKET, SO_RCVLOWAT, 1);

@@ -47,6 +47,7 @@ int tcp_get(int tcp, const struct tcp_kept *k, int level, int name, void *val, s
 bool tcp_linger0(const struct tcp_kept *k);	/* the application wants a reset when it closes */
 /* What a close does: a reset, or in order, without waiting. */
 void tcp_on_close(int tcp, bool reset);
+void tcp_cut(int tcp);		/* a reset, now, whoever holds it besides */
 
 struct tcp_count {		/* octets since the connection began, as both its ends count them */
 	uint64_t sent;		/* written here, */

@@ -269,6 +269,60 @@ static void offered_and_taken(void **state)
 	expect_octets(&app[1], "waits");
 }
 
+/* Octets that the second application wrote into its TCP socket, past its library, before the exchange: before it is answered they are on their way. */
+static void joined_late(void **state)
+{
+	char b[1000];
+	uint64_t had;
+
+	offered();
+	had = app[0].st->rx_bytes;
+	memset(b, 'l', sizeof(b));
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(send(tcp[1], b, sizeof(b), MSG_DONTWAIT), sizeof(b));
+	atomic_store(&app[1].page->end[1].hand, IW_HAND_TAKEN);
+	assert_int_equal(stream_joined(app[0].st), 0);
+	tcp[1] = -1;
+	is_pair();
+	assert_int_equal(app[0].st->rx_bytes - had, 100 * sizeof(b));
+	say(app[1].fd, "behind them");
+	for (int left = 100 * sizeof(b), n; left; left -= n) {
+		n = (int)recv(app[0].fd, b, (size_t)left < sizeof(b) ? (size_t)left : sizeof(b), MSG_DONTWAIT);
+		assert_true(n > 0);
+		for (int k = 0; k < n; k++)
+			assert_int_equal(b[k], 'l');
+	}
+	expect_octets(&app[0], "behind them");
+	expect_octets(&app[1], "waits");
+}
+
+/* They cannot be put in their order any more, or there is no room: a reset, and nothing wrong is read. */
+static void both_are_reset(void)
+{
+	for (unsigned int e = 0; e < 2; e++) {
+		char b[64];
+		ssize_t n;
+
+		while ((n = recv(app[e].fd, b, sizeof(b), MSG_DONTWAIT)) > 0)
+			assert_null(memchr(b, 'l', (size_t)n));
+		assert_int_equal(n, 0);
+		assert_int_equal(atomic_load(&app[0].page->end[e].close_state), IW_CLOSE_RESET);
+		assert_int_equal(send(app[e].fd, "x", 1, MSG_NOSIGNAL), -1);
+	}
+}
+
+static void joined_late_and_overtaken(void **state)
+{
+	offered();
+	say(tcp[1], "lost");
+	say(app[1].fd, "sooner");
+	atomic_store(&app[1].page->end[1].hand, IW_HAND_TAKEN);
+	assert_int_equal(stream_joined(app[0].st), 0);
+	tcp[1] = -1;
+	is_pair();
+	both_are_reset();
+}
+
 /* The first application closes meanwhile. */
 static void offered_by_one_that_closes(void **state)
 {
@@ -707,7 +761,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(server_first), T(not_while_octets_are_unread), T(the_relay_goes_on_after_a_refusal), T(what_is_under_way_arrives_first),
-		T(ends_are_not_joined), T(another_connection_is_not_joined), T(quota_of_the_second), T(cancelled), T(offered_and_not_taken), T(offered_and_taken), T(offered_by_one_that_closes), T(the_stream_ends_meanwhile),
+		T(ends_are_not_joined), T(another_connection_is_not_joined), T(quota_of_the_second), T(cancelled), T(offered_and_not_taken), T(offered_and_taken), T(joined_late), T(joined_late_and_overtaken), T(offered_by_one_that_closes), T(the_stream_ends_meanwhile),
 		T(at_any_moment), T(local_client_closes), T(local_server_closes), T(local_half_closes_keep_it), T(local_both_killed),
 		T(local_both_half_closed_and_killed), T(local_other_process_dies), T(local_open_by_cookie), T(local_client_gone_at_once),
 		T(local_counts_for_who_keeps_it), T(local_counts_for_the_server), T(options_of_the_witnesses), T(rings_are_registered), T(local_rest), T(local_rest_unread), T(local_rest_left_there), T(local_rest_nonsense),

@@ -834,6 +834,48 @@ static void back_not_taken(void **state)
 	run_until(gone, NULL);
 }
 
+/* Octets that the application wrote into the carrier, past its library, before the exchange: before it is answered they are in T. */
+static void back_late(void **state)
+{
+	char b[1000];
+
+	relay();
+	assert_int_equal(back(), 0);
+	memset(b, 'l', sizeof(b));
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(send(app[0].fd, b, sizeof(b), MSG_DONTWAIT), sizeof(b));
+	taken();
+	say(backed.tcp, "behind them");
+	for (int left = 50 * sizeof(b), n; left; left -= n) {
+		run_until(readable, &tcp[1]);
+		n = (int)recv(tcp[1], b, (size_t)left < sizeof(b) ? (size_t)left : sizeof(b), MSG_DONTWAIT);
+		assert_true(n > 0);
+		for (int k = 0; k < n; k++)
+			assert_int_equal(b[k], 'l');
+	}
+	expect_text(tcp[1], "behind them");
+	say(tcp[1], "answer");
+	expect_text(backed.tcp, "answer");
+	close(backed.tcp);
+}
+
+static void back_late_and_overtaken(void **state)
+{
+	char b[64];
+
+	relay();
+	assert_int_equal(back(), 0);
+	say(app[0].fd, "lost");
+	say(app[0].st->end[0].tcp, "sooner");
+	taken();
+	run_until(readable, &tcp[1]);
+	expect_text(tcp[1], "sooner");
+	run_until(readable, &tcp[1]);
+	assert_int_equal(recv(tcp[1], b, sizeof(b), 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+	close(backed.tcp);
+}
+
 /* At any moment of a busy stream: either it is refused, or the octets before come by the carrier and those behind by T. */
 static void back_at_any_moment(void **state)
 {
@@ -882,7 +924,7 @@ int main(void)
 		T(abandoned_without_a_trace), T(carrier_has_a_name), T(page_is_filled), T(segment_is_sealed), T(quota_of_streams),
 		T(quota_of_memory_leaves_the_socket), T(memory_is_set_aside), T(memory_of_the_relay_is_given_back), T(out_of_descriptors),
 		T(options_are_kept), T(back_as_it_was), T(back_with_octets_in_tcp), T(back_is_not_asked_for_again), T(back_of_half_a_connection),
-		T(back_and_the_stream_ends), T(back_taken_back), T(back_not_taken), T(back_at_any_moment),
+		T(back_and_the_stream_ends), T(back_taken_back), T(back_not_taken), T(back_late), T(back_late_and_overtaken), T(back_at_any_moment),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -226,6 +226,19 @@ static void *starter(void *arg)
 	return NULL;
 }
 
+/* At SIGUSR1 octets are written past the library. */
+static void *late(void *arg)
+{
+	sigset_t set;
+	int sig;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigwait(&set, &sig);
+	answer("late", syscall(SYS_write, fds[0], "late", 4), NULL);
+	return NULL;
+}
+
 /* One operation through an io_uring, which stays. It waits for as many as it says. */
 static long ring(struct io_uring_sqe *sqe, unsigned int wait_for)
 {
@@ -285,6 +298,10 @@ static void obey(char *line)
 	sscanf(line, "%*s %*d %199s", text);
 	if (!strcmp(word, "send")) {
 		answer("send", send(fds[a], text, strlen(text), MSG_NOSIGNAL), NULL);
+	} else if (!strcmp(word, "rawsend")) {
+		answer("rawsend", syscall(SYS_write, fds[a], text, strlen(text)), NULL);
+	} else if (!strcmp(word, "print")) {
+		answer("print", dprintf(fds[a], "%s", text), NULL);
 	} else if (!strcmp(word, "recv")) {
 		receive("recv", fds[a], b, 0);
 	} else if (!strcmp(word, "peek")) {
@@ -334,9 +351,9 @@ static void obey(char *line)
 		away();
 	} else if (!strcmp(word, "start")) {
 		started(text);
-	} else if (!strcmp(word, "thread")) {	/* blocks in recv of b octets, or in poll (-1), epoll_wait (-2), or sigwait (-3) */
+	} else if (!strcmp(word, "thread")) {	/* blocks in recv of b octets, or in poll (-1), epoll_wait (-2), or sigwait (-3, -4) */
 		number = b;
-		pthread_create(&thread, NULL, b == -1 ? poller : b == -2 ? epoller : b == -3 ? starter : receiver, &number);
+		pthread_create(&thread, NULL, b == -1 ? poller : b == -2 ? epoller : b == -3 ? starter : b == -4 ? late : receiver, &number);
 	} else if (!strcmp(word, "storm")) {
 		storm(b);
 	} else if (!strcmp(word, "join")) {

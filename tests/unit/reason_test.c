@@ -16,7 +16,7 @@ static const char *const frozen[] = {
 	"accelerated", NULL, "peer-no-iwarp", "peer-unreachable", NULL, "policy", "tuple-unknown", NULL, "epoll-unknown", "quota", NULL, "version",
 	"io_uring-user", NULL, "netns", NULL, "option", "peer-refused", "resources", NULL, NULL, "timeout", NULL, "daemon-gone", "not-stream",
 	"peer-untrusted", NULL, "no-ipsec", "young", "unanswered", "other-end", "busy", "inherited", "alias", "urgent", "half-closed",
-	"downgraded", "matched", "no-gain",
+	"downgraded", "matched", "no-gain", "unseen",
 };
 
 /* The n-th name, or that of a number whose reason has left the table. */

@@ -1158,9 +1158,20 @@ static void taken_back(void)
 	say_ack(t.streams);
 }
 
+/* As it is where a daemon says yes. */
+static void dry(void)
+{
+	char c;
+
+	while (recv(t.carrier, &c, 1, MSG_DONTWAIT) == 1)
+		;
+}
+
 static void back_answer(bool now)
 {
 	hear(IW_CTL_BACK);
+	if (now)
+		dry();
 	back_say(now);
 	if (now && !voided) {
 		no_go();
@@ -1341,6 +1352,120 @@ static void test_back_storm(void **state)
 	stop();
 }
 
+/* ---- octets that another thread moves past the library ---- */
+
+/* The program has two threads from here on. */
+static void with_a_thread(void)
+{
+	start("upgrade_after 0");
+	tell("thread 0 -4");
+	proposed();
+}
+
+static void thread_writes(void)
+{
+	kill(t.pid, SIGUSR1);
+	expect("late 4");
+}
+
+/* Of calls of ours each octet is counted, once. */
+static void test_threads_seen(void **state)
+{
+	with_a_thread();
+	peer_sends("back");
+	ask("peek 2 ba", "peek 0 2");
+	ask("recv 3 bac", "recv 0 3");
+	ask("peek 1 k", "peek 0 9");
+	ask("recv 1 k", "recv 0 9");
+	ask("storm 0", "storm 0 10");
+	switches();
+	stop();
+}
+
+static void stays_unseen(const char *order, const char *answer)
+{
+	with_a_thread();
+	ask(answer, "%s", order);
+	peer_gets("abc");
+	go();
+	tell("send 0 y");
+	hear_plain(IW_REASON_UNSEEN, false);
+	expect("send 1");
+	peer_gets("y");
+	ask("kind 0 tcp", "kind 0");
+	hear_nothing();
+	stop();
+}
+
+static void test_threads_unseen(void **state)
+{
+	stays_unseen("rawsend 0 abc", "rawsend 3");
+	stays_unseen("print 0 abc", "print 3");
+}
+
+/* What the only one writes so is written before the call that switches. */
+static void test_one_thread_unseen(void **state)
+{
+	start("upgrade_after 0");
+	proposed();
+	ask("rawsend 3", "rawsend 0 abc");
+	ask("print 3", "print 0 def");
+	peer_gets("abcdef");
+	switches();
+	stop();
+}
+
+/* After the look, before the exchange. */
+static void test_unseen_meanwhile(void **state)
+{
+	with_a_thread();
+	go();
+	tell("send 0 y");
+	hear(IW_CTL_SWITCH);
+	thread_writes();
+	peer_gets("late");
+	grant();
+	hear(IW_CTL_ABANDON);
+	assert_int_equal(t.id.id, t.streams);
+	drop(&t.tcp);
+	drop(&t.carrier);
+	hear(IW_CTL_SYNC);
+	say_ack(0);
+	expect("send 1");
+	peer_gets("y");
+	for (int i = 0; tell("send 0 z"), !speaks(t.lib); i++) {
+		assert_true(i < 40);
+		expect("send 1");
+		peer_gets("z");
+	}
+	hear_plain(IW_REASON_UNSEEN, false);
+	expect("send 1");
+	ask("kind 0 tcp", "kind 0");
+	stop();
+}
+
+/* The same of one that goes back: it stays the stream that it was. */
+static void test_back_unseen_meanwhile(void **state)
+{
+	with_a_thread();
+	switches();
+	atomic_store(&t.page->want, IW_WANT_BACK);
+	for (int i = 0; tell("send 0 d"), !speaks(t.lib); i++) {
+		assert_true(i < 40);
+		expect("send 1");
+	}
+	hear(IW_CTL_BACK);
+	dry();
+	thread_writes();
+	back_say(true);
+	hear(IW_CTL_ABANDON);
+	assert_int_equal(t.id.id, t.streams);
+	expect("send 1");
+	carrier_gets("lated");
+	ask("kind 0 carrier", "kind 0");
+	stop();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -1386,6 +1511,11 @@ int main(void)
 		cmocka_unit_test(test_back_forked),
 		cmocka_unit_test(test_back_started_meanwhile),
 		cmocka_unit_test(test_back_storm),
+		cmocka_unit_test(test_threads_seen),
+		cmocka_unit_test(test_threads_unseen),
+		cmocka_unit_test(test_one_thread_unseen),
+		cmocka_unit_test(test_unseen_meanwhile),
+		cmocka_unit_test(test_back_unseen_meanwhile),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
