@@ -34,8 +34,10 @@ LIB = $(COMMON) -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE
 
 PROTO := $(patsubst %.c,$(B)/obj/%.o,$(wildcard proto/*.c))
 IWCTL := $(patsubst %.c,$(B)/obj/%.o,$(wildcard iwctl/*.c))
-DAEMON := $(patsubst %.c,$(B)/obj/%.o,$(wildcard daemon/*/*.c))
-PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(filter-out proto/session.c,$(wildcard proto/*.c)))
+# verbs*.c: where libibverbs and librdmacm are, which the daemon loads itself when it uses a device
+DAEMONSRC := $(filter-out $(if $(filter 1,$(HAVE_VERBS)),,daemon/rnic/verbs%),$(wildcard daemon/*/*.c))
+DAEMON := $(patsubst %.c,$(B)/obj/%.o,$(DAEMONSRC))
+PRELOAD := $(patsubst %.c,$(B)/pic/%.o,$(wildcard preload/*.c preload/*/*.c) $(filter-out proto/session.c proto/beside.c,$(wildcard proto/*.c)))
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 DTEST := $(patsubst tests/daemon/%.c,$(B)/tests/daemon/%,$(wildcard tests/daemon/*.c))
 # by theme in folders, their programs in one
@@ -176,6 +178,9 @@ interop-programs: all $(INTEROP) $(SOCK) $(LIBT)
 check-interop: interop-programs
 	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} IW_JOBS=1 tests/run $(B) $(INTEROP_TESTS)
 INTEROP_TESTS ?= tests/interop/siw.t tests/interop/ipsec.t
+# and with the devices there under the daemons
+check-verbs: interop-programs
+	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-3600} IW_JOBS=1 tests/run $(B) tests/interop/verbs.t
 
 # two machines with a systemd of their own
 check-boot: all deb
@@ -206,7 +211,7 @@ bench-guest: $(B)/bench/rdma/rdma
 # each for T seconds, with clang's libFuzzer; the corpora, seeded from the vectors, stay in build/fuzz
 T ?= 60
 FUZZCC = clang -std=gnu11 $(DEFS) -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all -MMD -MP
-FUZZED := $(patsubst %.c,build/fuzz/%.o,$(wildcard proto/*.c) $(wildcard daemon/*/*.c))
+FUZZED := $(patsubst %.c,build/fuzz/%.o,$(wildcard proto/*.c) $(DAEMONSRC))
 build/fuzz/%.o: %.c | config.mk
 	@mkdir -p $(@D)
 	$(call say,CC,"$< (fuzzed)")
@@ -294,5 +299,5 @@ distclean: clean
 
 -include $(shell find $(B) build/fuzz -name '*.d' 2>/dev/null)
 always:
-.PHONY: all always same late-objects library-sources help tests check check-interop interop-programs check-boot fuzz fuzzers demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall deb dist format lint clean distclean
+.PHONY: all always same late-objects library-sources help tests check check-interop check-verbs interop-programs check-boot fuzz fuzzers demo bench bench-price bench-pause bench-worth bench-idle bench-rnic bench-guest install uninstall deb dist format lint clean distclean
 .DELETE_ON_ERROR:

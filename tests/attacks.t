@@ -283,8 +283,10 @@ echo 'log_level = debug' >"$RIG_DIR/loose.conf"
 chmod 666 "$RIG_DIR/loose.conf"
 got=$(timeout 60 "$IW_BUILD/iwarpd" -c "$RIG_DIR/loose.conf" -r "$RIG_DIR/loose" 2>&1)
 is $? 2 "L11: settings that group or others may write are refused" || diag "$got"
-ldd "$IW_BUILD/iwarpd" >/dev/null && ! nm -D "$IW_BUILD/iwarpd" | grep -qw dlopen
-ok $? "L11: iwarpd itself loads no code at run time"
+# with provider = auto, two libraries of the system's, by names that are fixed
+got=$(cd "$IW_BUILD/obj" && nm -A -u daemon/*/*.o | sed -n 's/\.o:.* dlopen\(@.*\)\{0,1\}$//p' | sort -u)
+[ -z "$got" ] || { [ "$got" = daemon/rnic/verbs_dev ] && [ "$(grep -c 'dlopen(' "$(dirname "$0")/../daemon/rnic/verbs_dev.c")" = "$(grep -c 'dlopen("lib[a-z]*\.so\.1", ' "$(dirname "$0")/../daemon/rnic/verbs_dev.c")" ]; }
+ok $? "L11: iwarpd itself loads no code at run time, but for the libraries of RDMA devices" || diag "$got"
 
 # L12: a set-uid program keeps to plain TCP
 suid=$RIG_DIR/suid-python

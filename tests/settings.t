@@ -64,5 +64,6 @@ setting "CRC off at the client only" "0 0" "0 1" "-o crc=on" "-o crc=off"
 setting "CRC off, Markers, FPDUs of a segment" "1 0" "1 0" "-o crc=off -o markers=on -o large_fpdu=off"
 setting "one Read at a time, a small ring, nothing inline" "0 1" "0 1" "-o max_ird=1 -o max_ord=1 -o ring_size=64K -o read_threshold=4K -o inline_max=0"
 setting "a small ring here, a large one there" "0 1" "0 1" "-o ring_size=64K -o max_ird=1" "-o ring_size=8M -o max_ord=32 -o read_threshold=64K"
+setting "a device wanted at both, and none there" "0 1" "0 1" "-o provider=auto"
 setting "never a Read" "0 1" "0 1" "-o read_threshold=0"
 done_testing

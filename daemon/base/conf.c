@@ -18,7 +18,7 @@
 
 struct conf conf;
 
-enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_GO, K_MAP, K_PATH, K_PREFIX, K_LEVEL };
+enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_GO, K_MAP, K_PROVIDER, K_PATH, K_PREFIX, K_LEVEL };
 
 static const struct key {
 	const char *name;
@@ -41,6 +41,7 @@ static const struct key {
 	{ "large_fpdu", K_BOOL, F(large_fpdu), 0, 0, "on or off" },
 	{ "keep_congestion", K_BOOL, F(keep_congestion), 0, 0, "yes or no" },
 	{ "map", K_MAP, F(map), 0, 0, "yes, no or restless" },
+	{ "provider", K_PROVIDER, F(provider), 0, 0, "soft or auto" },
 	{ "markers", K_BOOL, F(markers), 0, 0, "on or off" },
 	{ "ring_size", K_POW2, F(ring_size), 64 << 10, 64 << 20, "a power of two from 64K to 64M" },
 	{ "inline_max", K_U32, F(inline_max), 0, 32768, "octets, 0 to 32768" },
@@ -129,6 +130,16 @@ static int parse_map(const char *s, enum conf_map *out)
 	if (parse_bool(s, &yes))
 		return -EINVAL;
 	*out = yes ? CONF_MAP_YES : CONF_MAP_NO;
+	return 0;
+}
+
+static int parse_provider(const char *s, enum conf_provider *out)
+{
+	bool by_device = !strcasecmp(s, "auto");
+
+	if (!by_device && strcasecmp(s, "soft"))
+		return -EINVAL;
+	*out = by_device ? CONF_PROVIDER_AUTO : CONF_PROVIDER_SOFT;
 	return 0;
 }
 
@@ -228,6 +239,8 @@ static int set_value(struct conf *c, const struct key *k, const char *value)
 		return parse_go(value, field);
 	case K_MAP:
 		return parse_map(value, field);
+	case K_PROVIDER:
+		return parse_provider(value, field);
 	case K_LEVEL:
 		return parse_level(value, field);
 	case K_PREFIX:

@@ -18,6 +18,11 @@ enum conf_map {
 	CONF_MAP_RESTLESS,	/* taken back and given again every few milliseconds */
 };
 
+enum conf_provider {
+	CONF_PROVIDER_SOFT,
+	CONF_PROVIDER_AUTO,	/* an RDMA device where one reaches the other host */
+};
+
 struct conf {
 	char rundir[100];		/* run_dir: where ctl.sock and bus.sock are */
 	uint16_t control_port;		/* control_port, default 874 */
@@ -32,6 +37,7 @@ struct conf {
 	bool large_fpdu;		/* large_fpdu = on|off, default on */
 	bool keep_congestion;		/* keep_congestion = yes|no, default no: no reno in the place of BBR where a path is short */
 	enum conf_map map;		/* map, default yes: queue pairs mapped into applications */
+	enum conf_provider provider;	/* provider = soft|auto, default soft: what carries streams between hosts */
 	bool markers;			/* ask the peer for Markers; default off */
 	uint32_t ring_size;		/* ring_size octets, default 1 MiB, power of two 64 KiB..64 MiB */
 	uint32_t inline_max;		/* inline_max, default 512 */

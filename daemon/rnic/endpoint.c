@@ -65,9 +65,29 @@ int endpoint_go_on(struct endpoint *ep, const uint8_t *frame, size_t len)
 	return ep->ops->go_on(ep, frame, len);
 }
 
+bool endpoint_ready(struct endpoint *ep, void (*again)(void *ctx))
+{
+	return !ep->ops->ready || ep->ops->ready(ep, again);
+}
+
+bool endpoint_made(const struct endpoint *ep)
+{
+	return ep->ops->made && ep->ops->made(ep);
+}
+
+unsigned int endpoint_caps(const struct endpoint *ep)
+{
+	return ep->ops->caps_now ? ep->ops->caps_now(ep) : ep->ops->caps;
+}
+
+bool endpoint_beside(const struct endpoint *ep)
+{
+	return ep->ops->beside && ep->ops->beside(ep);
+}
+
 void endpoint_large(struct endpoint *ep, bool on)
 {
-	if (ep->ops->caps & ENDPOINT_LARGE)
+	if (endpoint_caps(ep) & ENDPOINT_LARGE)
 		ep->ops->large(ep, on);
 }
 
@@ -78,12 +98,12 @@ void endpoint_depths(const struct endpoint *ep, unsigned int *ird, unsigned int 
 
 int endpoint_rest(struct endpoint *ep, void (*still)(void *ctx))
 {
-	return ep->ops->caps & ENDPOINT_REST ? ep->ops->rest(ep, false, still) : -EOPNOTSUPP;
+	return endpoint_caps(ep) & ENDPOINT_REST ? ep->ops->rest(ep, false, still) : -EOPNOTSUPP;
 }
 
 int endpoint_halt(struct endpoint *ep, void (*still)(void *ctx))
 {
-	return ep->ops->caps & ENDPOINT_REST ? ep->ops->rest(ep, true, still) : -EOPNOTSUPP;
+	return endpoint_caps(ep) & ENDPOINT_REST ? ep->ops->rest(ep, true, still) : -EOPNOTSUPP;
 }
 
 void endpoint_resume(struct endpoint *ep)

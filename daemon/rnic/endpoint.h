@@ -83,6 +83,7 @@ struct endpoint_attr {
 	void *ctx;
 	struct area *area;	/* where its state lies, zeroed, at area_off, a multiple of 4096. It holds a reference. NULL: memory of its own */
 	size_t area_off;
+	bool dialled;		/* this end made the connection */
 	/*
 	 * RNIC_PREPAID: needs.bill was taken already. RNIC_GOES_ON, with ENDPOINT_REST: its connection is up, the state in area is what another process
 	 * left there, and it rests
@@ -109,6 +110,16 @@ int endpoint_reject(struct endpoint *ep, const void *pd, size_t pd_len);
 int endpoint_request(struct endpoint *ep, const void *pd, size_t pd_len, uint8_t out[ENDPOINT_FRAME_MAX]);
 int endpoint_frame(const struct endpoint *ep, const uint8_t *in, size_t len, bool answer, struct endpoint_frame *f);
 int endpoint_go_on(struct endpoint *ep, const uint8_t *frame, size_t len);
+/*
+ * Is what it has to make before that there, or known not to come? False: not yet, and again() comes once, not from inside, unless the endpoint ends
+ * before. It can be started all the same, without that.
+ */
+bool endpoint_ready(struct endpoint *ep, void (*again)(void *ctx));
+bool endpoint_made(const struct endpoint *ep);	/* it has made that: worth keeping for a while */
+/* ENDPOINT_*, as far as known: less than the provider's when the startup settled that. From request() and established() on. */
+unsigned int endpoint_caps(const struct endpoint *ep);
+/* Its octets go elsewhere than by the TCP connection that it was made from: that one says nothing of them. */
+bool endpoint_beside(const struct endpoint *ep);
 /* May segments be longer than the network's? Both ends must have said that they like it. In established(). Without ENDPOINT_LARGE: nothing. */
 void endpoint_large(struct endpoint *ep, bool on);
 /* Reads that it answers, and that may be under way, as the two ends settled them. In established() or later. */
@@ -190,7 +201,11 @@ unsigned int endpoint_count(void);	/* those that are not freed yet */
 
 struct endpoint_ops {
 	const char *name;
-	unsigned int caps;	/* ENDPOINT_* */
+	unsigned int caps;	/* ENDPOINT_*: of all, or of one: */
+	unsigned int (*caps_now)(const struct endpoint *ep);	/* or NULL */
+	bool (*ready)(struct endpoint *ep, void (*again)(void *ctx));	/* or NULL: at once */
+	bool (*made)(const struct endpoint *ep);	/* or NULL: nothing */
+	bool (*beside)(const struct endpoint *ep);	/* or NULL: no */
 	void (*needs)(struct endpoint_needs *n);
 	int (*initiate)(struct endpoint *ep, const void *pd, size_t pd_len);
 	int (*respond)(struct endpoint *ep);

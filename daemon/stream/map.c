@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "daemon/base/conf.h"
-#include "daemon/rnic/provider.h"
 #include "daemon/rnic/rnic.h"
 #include "carrier_pump.h"
 #include "count.h"
@@ -29,9 +28,9 @@
 
 /* ---- whether it may be asked for ---- */
 
-static bool can(void)
+static bool can(const struct stream *st)
 {
-	return conf.map && provider_caps() & ENDPOINT_REST;
+	return conf.map && endpoint_caps(st->remote->ep) & ENDPOINT_REST;
 }
 
 static void want(struct timer *t)
@@ -48,7 +47,7 @@ void map_want_not(struct stream *st)
 
 void map_start(struct stream *st)
 {
-	if (can())
+	if (can(st))
 		want(&st->remote->map_want);
 }
 
@@ -347,7 +346,7 @@ static void tick(struct timer *t)
 
 void stream_map(struct stream *st, int owner, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg)
 {
-	int ret = can() && st->remote && st->remote->on && owner >= 0 ? able(st) : -ENOTCONN;
+	int ret = st->remote && st->remote->on && st->remote->ep && can(st) && owner >= 0 ? able(st) : -ENOTCONN;
 
 	if (!ret && st->map && st->map->stage != MAP_KEEPS)
 		ret = -EAGAIN;

@@ -8,7 +8,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/rnic/endpoint.h"
-#include "daemon/rnic/provider.h"
 #include "life.h"
 #include "map_priv.h"
 #include "remote.h"
@@ -28,17 +27,28 @@ static unsigned int wait_ms(int tcp)
 	return (unsigned int)s * 1000;
 }
 
+/* By a device: what went either way there; its T is still. */
+static uint64_t by_device(const struct stream *st)
+{
+	struct endpoint_stat s;
+
+	endpoint_stat(st->remote->ep, &s);
+	return 1 + s.tx_send + s.tx_write + s.rx_send;
+}
+
 /* Octets that went either way; of a connection that is never still, none are known. */
 static uint64_t progress(const struct stream *st)
 {
 	struct tcp_count c;
 
+	if (endpoint_beside(st->remote->ep))
+		return by_device(st);
 	return tcp_count(st->end[0].tcp, false, &c) ? 0 : c.acked + c.received;
 }
 
 static bool partial(const struct stream *st)
 {
-	struct iw_soft *s = provider_caps() & ENDPOINT_REST ? map_priv_of(st).s : NULL;
+	struct iw_soft *s = endpoint_caps(st->remote->ep) & ENDPOINT_REST ? map_priv_of(st).s : NULL;
 
 	return s && s->rx_len > s->rx_off;
 }

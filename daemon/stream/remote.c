@@ -94,6 +94,17 @@ void remote_cut(struct stream *st, int err)
 
 /* ---- the connection below ---- */
 
+/* What both can, as this endpoint goes on from here. */
+static int start(struct stream *st, const struct endpoint_said *said, struct iw_rs_pd *peer)
+{
+	int ret = iw_rs_pd_decode(peer, said->pd, said->pd_len);
+
+	if (ret)
+		return ret;
+	peer->caps &= remote_caps(endpoint_caps(st->remote->ep));
+	return iw_rs_start(&st->remote->f->rs, peer);
+}
+
 static void own_pd(const struct stream *st, struct iw_rs_pd *pd)
 {
 	const struct iw_tuple *t = &st->end[0].tuple;
@@ -121,7 +132,7 @@ static void on_request(void *ctx, const struct endpoint_said *said)
 	uint8_t out[IW_RS_PD_LEN];
 	struct iw_rs_pd peer, own;
 
-	if (iw_rs_pd_decode(&peer, said->pd, said->pd_len) || iw_rs_start(&r->f->rs, &peer)) {
+	if (start(st, said, &peer)) {
 		unusable(st, "no common version, or unusable values");
 		return;
 	}
@@ -144,7 +155,7 @@ static void on_established(void *ctx, const struct endpoint_said *said)
 	unsigned int ird, ord;
 	struct iw_rs_pd peer;
 
-	if (r->initiator && (iw_rs_pd_decode(&peer, said->pd, said->pd_len) || iw_rs_start(&r->f->rs, &peer))) {
+	if (r->initiator && start(st, said, &peer)) {
 		unusable(st, "private data of the Reply is unusable");
 		return;
 	}
@@ -221,7 +232,7 @@ static const struct endpoint_ulp remote_ulp = {
 /* Whatever can fail for want of something, before the other end is kept waiting. T is still the relay's. */
 int remote_prepare(struct stream *st)
 {
-	struct endpoint_attr a = { .pd = st->pd, .ulp = &remote_ulp, .ctx = st, .flags = RNIC_PREPAID };
+	struct endpoint_attr a = { .pd = st->pd, .ulp = &remote_ulp, .ctx = st, .flags = RNIC_PREPAID, .dialled = st->client };
 	struct stream_remote *r;
 	int ret;
 
@@ -294,6 +305,16 @@ int remote_revive(struct stream *st, struct area *a)
 	r->on = true;
 	st->state = STREAM_RUNNING;
 	return 0;
+}
+
+bool remote_ready(struct stream *st, void (*again)(void *ctx))
+{
+	return endpoint_ready(st->remote->ep, again);
+}
+
+bool remote_made(const struct stream *st)
+{
+	return st->remote && st->remote->ep && endpoint_made(st->remote->ep);
 }
 
 int remote_request(struct stream *st, uint64_t nonce, uint8_t out[ENDPOINT_FRAME_MAX])

@@ -32,6 +32,8 @@ struct stream_remote {			/* what is alive of it */
 void remote_needs(struct prm_bill *b);		/* what a stream takes from its user's quotas */
 int remote_prepare(struct stream *st);		/* while T is the relay's, and undone */
 void remote_unprepare(struct stream *st);
+bool remote_ready(struct stream *st, void (*again)(void *ctx));	/* of what is prepared: see endpoint_ready(); ctx: st */
+bool remote_made(const struct stream *st);	/* it is worth keeping: see endpoint_made() */
 /* RUNNING, with the area, which it takes over, as another process left it; its endpoint rests. 0 or -errno: T is the stream's. */
 int remote_revive(struct stream *st, struct area *a);
 /* The octets of a Request with this nonce: their number or -errno. */

@@ -19,17 +19,19 @@
 
 /* ---- how much ---- */
 
+uint16_t remote_caps(unsigned int can)
+{
+	return (can & ENDPOINT_IMM ? IW_RS_CAP_IMM : 0) | (can & ENDPOINT_SENDINV ? IW_RS_CAP_SENDINV : 0) |
+	       (can & ENDPOINT_EXPOSE && conf.srcavail_min ? IW_RS_CAP_SRCAVAIL : 0) | (can & ENDPOINT_LARGE && conf.large_fpdu ? IW_RS_CAP_LARGE : 0);
+}
+
 static void fill_param(struct iw_rs_param *p, uint32_t ring)
 {
-	unsigned int can = provider_caps();
-
 	*p = (struct iw_rs_param){
 		.tx_len = ring, .rx_len = ring, .rd_len = REMOTE_RD_LEN, .bufs = REMOTE_BUFS,
 		.buf_size = (uint16_t)((conf.inline_max + IW_CW_LEN + IW_CW_SRCAVAIL_LEN + 63) & ~63u),
 		.inline_max = conf.inline_max, .srcavail_min = conf.srcavail_min, .read_max = REMOTE_READ_MAX,
-		.caps = (can & ENDPOINT_IMM ? IW_RS_CAP_IMM : 0) | (can & ENDPOINT_SENDINV ? IW_RS_CAP_SENDINV : 0) |
-			(can & ENDPOINT_EXPOSE && conf.srcavail_min ? IW_RS_CAP_SRCAVAIL : 0) |
-			(can & ENDPOINT_LARGE && conf.large_fpdu ? IW_RS_CAP_LARGE : 0),
+		.caps = remote_caps(provider_caps()),
 	};
 	p->rq_step = p->buf_size;
 }

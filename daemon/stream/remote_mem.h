@@ -13,6 +13,7 @@ struct stream_remote;
 struct endpoint_mr;
 
 #define REMOTE_KEPT	512u			/* the first octets of the area: see keep.c. struct iw_remote follows */
+uint16_t remote_caps(unsigned int can);	/* IW_RS_CAP_* of ENDPOINT_* */
 int remote_alloc(struct stream *st);		/* st->remote, with its area. 0 or -errno */
 int remote_register_all(struct stream *st);	/* what it has as long as there is an endpoint */
 int remote_register(struct stream *st, void *addr, uint64_t len, unsigned int access, struct endpoint_mr *mr);

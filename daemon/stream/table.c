@@ -8,6 +8,7 @@
 #include "agent.h"
 #include "count.h"
 #include "local.h"
+#include "remote.h"
 #include "stream_priv.h"
 #include "upgrade.h"
 
@@ -143,6 +144,13 @@ void stream_set_cm_data(struct stream *st, void *p)
 	st->cm_data = p;
 }
 
+static const char *path_of(const struct stream *st, unsigned int e)
+{
+	if (st->state == STREAM_LOCAL)
+		return local_path(st, e);
+	return st->remote && st->remote->ep && endpoint_beside(st->remote->ep) ? "device" : "carrier";
+}
+
 void table_info(const struct stream *st, unsigned int e, struct stream_info *i)
 {
 	const struct stream_end *end = &st->end[e];
@@ -152,7 +160,7 @@ void table_info(const struct stream *st, unsigned int e, struct stream_info *i)
 	*i = (struct stream_info){
 		.id = st->id, .state = st->state, .tuple = end->tuple, .client = st->client != e, .pid = end->pid,
 		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = c.tx_bytes, .rx_bytes = c.rx_bytes, .stat = c.stat,
-		.since_ms = st->since_ms, .active_ms = st->active_ms, .path = st->state == STREAM_LOCAL ? local_path(st, e) : "carrier",
+		.since_ms = st->since_ms, .active_ms = st->active_ms, .path = path_of(st, e),
 	};
 	memcpy(i->program, end->program, sizeof(i->program));
 	upgrade_info(st, i);

@@ -132,6 +132,16 @@ static unsigned int pause_of(struct stream_upgrade *u)
 	return 0;
 }
 
+/* What the endpoint makes of its own is there, or does not come. */
+static void made(void *ctx)
+{
+	struct stream *st = ctx;
+	struct stream_upgrade *u = st->upgrade;
+
+	if (st->state == STREAM_RELAY && u->state == PLAIN && u->wanted && !u->never)
+		timer_start(&u->timer, 0, due);
+}
+
 static void due(struct timer *t)
 {
 	struct stream_upgrade *u = container_of(t, struct stream_upgrade, timer);
@@ -143,9 +153,12 @@ static void due(struct timer *t)
 	} else if (!open_both(u->st)) {
 		u->never = true;
 		u->failed = "one direction has ended";
+	} else if (!remote_prepare(u->st) && !remote_ready(u->st, made)) {
+		u->failed = "a connection by a device is being made";
 	} else if (!pause_of(u)) {
 		u->failed = u->never ? "octets were sent or read by somebody else" : "a pause would be too long";
-		remote_unprepare(u->st);
+		if (!remote_made(u->st))
+			remote_unprepare(u->st);
 		later(u);
 	} else if (remote_prepare(u->st)) {
 		u->failed = "out of resources";
