@@ -229,13 +229,13 @@ void iw_map_give(int fd, struct iw_stream *s)
 
 static _Atomic unsigned int waits;	/* for the kernel, by the library's calls */
 
-static void (*first)(void), (*then)(void), (*stepped)(void);	/* done once, before and when the kernel has said what there is; and behind a step */
+typedef void (*hook)(void);
+static _Atomic hook first, then, stepped;	/* done once, before and when the kernel has said what there is; and behind a step */
 
-static void once(void (**f)(void))
+static void once(_Atomic hook *f)
 {
-	void (*was)(void) = *f;
+	hook was = atomic_load(f) ? atomic_exchange(f, NULL) : NULL;
 
-	*f = NULL;
 	if (was)
 		was();
 }
