@@ -226,12 +226,13 @@ void match_peer_forget(struct proposal *p)
 
 /* ---- what other daemons ask ---- */
 
-/* The other end stays plain. */
+/* The other end stays plain. That comes by another session than the answer to what we have asked, which may be older: it is asked again. */
 static void plain_there(const struct iw_tuple *t, const struct iw_sm *m)
 {
 	for (struct proposal *p = proposal_next(t, NULL); p; p = proposal_next(t, p))
 		if (p->state != PROPOSAL_DONE && ends_agree(p, m->flags)) {
 			p->there = THERE_NOTHING;
+			p->again = p->ask;
 			match_give_up(p, IW_REASON_OTHER_END, m->reason);
 		}
 }
@@ -271,6 +272,8 @@ static void propose(const struct iw_tuple *t, const struct iw_sm *m, struct iw_s
 	for (p = proposal_next(t, NULL); p; p = proposal_next(t, p))
 		if (!p->never && ends_agree(p, flags))
 			there(p, flags);
+	if (best->never)	/* what became of it */
+		*answer = (struct iw_sm){ .reason = (uint16_t)best->reason };
 }
 
 static void hold(struct sess_question *q, const struct iw_tuple *t)
