@@ -272,8 +272,6 @@ static void propose(const struct iw_tuple *t, const struct iw_sm *m, struct iw_s
 	for (p = proposal_next(t, NULL); p; p = proposal_next(t, p))
 		if (!p->never && ends_agree(p, flags))
 			there(p, flags);
-	if (best->never)	/* what became of it */
-		*answer = (struct iw_sm){ .reason = (uint16_t)best->reason };
 }
 
 static void hold(struct sess_question *q, const struct iw_tuple *t)

@@ -30,7 +30,7 @@
 
 static bool can(const struct stream *st)
 {
-	return conf.map && endpoint_caps(st->remote->ep) & ENDPOINT_REST;
+	return conf.map && st->remote->ep && endpoint_caps(st->remote->ep) & ENDPOINT_REST;
 }
 
 static void want(struct timer *t)
@@ -346,7 +346,7 @@ static void tick(struct timer *t)
 
 void stream_map(struct stream *st, int owner, void (*done)(void *arg, int ret, const struct stream_mapping *m), void *arg)
 {
-	int ret = st->remote && st->remote->on && st->remote->ep && can(st) && owner >= 0 ? able(st) : -ENOTCONN;
+	int ret = st->remote && st->remote->on && can(st) && owner >= 0 ? able(st) : -ENOTCONN;
 
 	if (!ret && st->map && st->map->stage != MAP_KEEPS)
 		ret = -EAGAIN;
