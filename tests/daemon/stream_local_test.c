@@ -356,14 +356,13 @@ static void the_stream_ends_meanwhile(void **state)
  */
 static void at_any_moment(void **state)
 {
-	unsigned int seed = (unsigned int)getpid(), r = seed;
+	unsigned int seed = (unsigned int)getpid(), r = seed, asks = 0;
 
 	print_message("# seed %u\n", seed);
 	for (int round = 0; round < 40; round++) {
 		struct job w = { .a = &app[0], .out = 1 << 18, .seed_out = 1, .max = 1 + (unsigned int)rand_r(&r) % 20000 };
 		struct job rd = { .a = &app[0], .in = 1 << 18, .seed_in = 2, .max = 1 + (unsigned int)rand_r(&r) % 20000 };
 		uint64_t in = 0, out = 0;
-		unsigned int asks = 0;
 		bool ours = false;
 
 		if (round)
@@ -401,10 +400,10 @@ static void at_any_moment(void **state)
 		finish(&rd);
 		assert_int_equal(w.err, 0);
 		assert_int_equal(rd.err, 0);
-		assert_true(asks);
 		if (!ours)
 			assert_int_equal(join(), 0);
 	}
+	assert_in_range(asks, 10, 1u << 30);	/* of some thousand: one round may by chance have none */
 }
 
 /* ---- the pair ---- */
