@@ -24,6 +24,11 @@
 #ifdef FAULT_REST
 #define LEAVES
 #endif
+#if defined(FAULT_MORE) || defined(FAULT_STILL)
+#define N 3
+#define R 1
+#define LEAVES
+#endif
 #ifndef N
 #define N 2		/* octets of the first sender; the second, which is there with SECOND, has one */
 #endif
@@ -114,6 +119,17 @@ inline take(v)
 #define wet (len(carrier) > 0)
 #endif
 
+#ifdef FAULT_STILL
+#define still true
+#else
+#define still same
+#endif
+#ifdef FAULT_MORE
+#define more (nempty(carrier))
+#else
+#define more (n > 0)
+#endif
+
 /* Nothing will come any more, and nothing is there: who sleeps may. */
 #define idle (ended == 2 && tail == pos && empty(carrier))
 
@@ -156,6 +172,12 @@ inline arm()
 	fi
 }
 
+/* What a sender has read, and needs no more: fewer states. */
+inline forget()
+{
+	h = 0; t = 0; o = false; w = false; a = false; g = 0; was = 0; first = false; before = false
+}
+
 /* Before anything is left to the kernel; then it is looked once more. */
 inline shut()
 {
@@ -192,7 +214,7 @@ try:	skip;
 			fi
 		};
 		if
-		:: !o -> plock = false; goto again
+		:: !o -> d_step { forget(); plock = false }; goto again
 		:: else -> goto try
 		fi
 	:: o && h - t == R ->
@@ -230,9 +252,9 @@ end_full:	/* nobody reads any more */
 		:: a && h == t && alone && fresh -> d_step { if :: same -> pos = h + 1; open = true; armed = false; behind = true :: else fi }
 		:: else
 		fi;
-		plock = false;
+		d_step { forget(); plock = false };
 #else
-		senders--;
+		d_step { forget(); senders-- };
 #endif
 		goto again
 	:: broken
@@ -260,6 +282,22 @@ again:	skip;
 	atomic { !clock -> clock = true };
 	disarm();
 	d_step { o = open; w = offered; a = armed; g = arms; h = pos };
+	if	/* while it is offered, of the carrier what was there before it can have been opened */
+	:: !o && w && tail == h ->
+		n = len(carrier);
+		if
+		:: still && n > 0 ->
+			do
+			:: more -> d_step { carrier?v; take(v); v = 0; if :: n > 0 -> n-- :: else fi }
+			:: else -> break
+			od;
+			skip;
+			d_step { n = 0; o = false; w = false; h = 0; clock = false };
+			goto again
+		:: else -> n = 0
+		fi
+	:: else
+	fi;
 	if
 	:: o || w ->
 		if
@@ -276,7 +314,7 @@ again:	skip;
 	:: tail < h ->
 #endif
 		if
-		:: v = ring[tail % R]; d_step { tail++; take(v) }; clock = false; goto again
+		:: v = ring[tail % R]; d_step { tail++; take(v); v = 0; h = 0; clock = false }; goto again
 		:: clock = false; goto out
 		fi
 	:: else
@@ -290,7 +328,7 @@ again:	skip;
 	:: !o && !w
 	fi;
 	if
-	:: atomic { carrier?v -> take(v) };
+	:: atomic { carrier?v -> take(v); v = 0 };
 		if
 		:: offers && sleepers == 0 -> goto offer	/* whatever else is in the carrier: it is looked into as long as the ring is not open */
 		:: true -> clock = false; goto again
@@ -299,11 +337,11 @@ again:	skip;
 		tail = 0;	/* at once more than is asked for: it is in the ring then, as if the producer had put it there */
 		n = 0;
 		do
-		:: n < R && nempty(carrier) -> d_step { carrier?v; ring[n] = v; n++ }
+		:: n < R && nempty(carrier) -> d_step { carrier?v; ring[n] = v; v = 0; n++ }
 		:: n > 0 -> break
 		od;
 		skip;
-		d_step { if :: same -> pos = n :: else -> assert(false) fi };
+		d_step { if :: same -> pos = n :: else -> assert(false) fi; n = 0 };
 #ifndef FAULT_STAGE
 		kicked = true;	/* who sleeps for it is told */
 #endif

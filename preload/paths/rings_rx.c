@@ -83,23 +83,44 @@ static bool waits(struct iw_mapped_call *c)
 
 /*
  * The ring is empty, and not shut: is nothing in the carrier either? While it is open only the end can be there, of which who waits hears in time;
- * else what was sent before it could be opened.
+ * else what was sent before it could be opened: so many octets, or 0 if that is not known.
  */
-static bool nothing(struct iw_mapped_call *c)
+static bool nothing(struct iw_mapped_call *c, long *before)
 {
 	struct iw_stream *s = c->s;
-	bool open = iw_ring_takes(&s->ring.rx, false);
+	uint64_t word = iw_ring_word(&s->ring.rx);
+	bool open = word & IW_RING_OPEN;
 	int64_t now;
+	long n;
 
+	*before = 0;
 	if (atomic_load_explicit(&iw_stream_other(s)->shut, memory_order_relaxed) & (IW_SHUT_CLOSED | IW_SHUT_WR))
 		return false;
-	if (waits(c))
-		return open || !iw_carrier.inq(s, atomic_load(&s->mapped));
+	n = open ? 0 : iw_carrier.inq(s, atomic_load(&s->mapped));
+	if (n > 0 && iw_ring_word(&s->ring.rx) == word)
+		*before = n;
+	if (n || waits(c))
+		return !n;
 	now = iw_mono_ns();
 	if (open && now - s->ring.asked < ASK_NS)
 		return true;
 	s->ring.asked = now;
 	return !iw_fd_bits(atomic_load(&s->mapped), POLLIN | POLLRDHUP);
+}
+
+/* Of the carrier not more than so many octets, while the ring may be opened behind them, as soon as they were read. */
+static bool rx_before(struct iw_mapped_call *c, size_t most)
+{
+	size_t len = c->len;
+	bool some;
+
+	if (c->flags & MSG_PEEK)
+		return false;
+	if (most < len - c->done)
+		c->len = c->done + most;
+	some = iw_carrier_receive(c, atomic_load(&c->s->mapped)) > 0;
+	c->len = len;
+	return some;
 }
 
 /*
@@ -117,8 +138,11 @@ static int rx_now(struct iw_mapped_call *c)
 		err = iw_rings_take(c, have);
 		if (iw_likely(err || c->done == c->len || iw_ring_takes(&s->ring.rx, false)))
 			return err;
-	} else if (!iw_ring_is_shut(&s->ring.rx) && nothing(c)) {
-		return EAGAIN;
+	} else if (!iw_ring_is_shut(&s->ring.rx)) {
+		if (nothing(c, &n))
+			return EAGAIN;
+		if (n && rx_before(c, (size_t)n))
+			return 0;
 	}
 	have = unseen(c, iw_rings_close(s));
 	if (c->flags & MSG_PEEK && !s->ring.sleepers) {	/* so that all of it is in one place */
@@ -138,8 +162,8 @@ static int rx_now(struct iw_mapped_call *c)
 /* ---- waiting ---- */
 
 /*
- * Awake for a moment, in which the ring is looked at. Locked before and after. 0: on to the next step, or EINTR; -1: not locked, and on this path no
- * more.
+ * Awake for a moment, in which the ring is looked at. Locked before and after. 0: on to the next step; EAGAIN: there is something; or EINTR; -1: not locked,
+ * and on this path no more.
  */
 static int rx_look(struct iw_mapped_call *c, struct iw_spin *z)
 {
@@ -166,6 +190,7 @@ static int rx_look(struct iw_mapped_call *c, struct iw_spin *z)
 	if (found) {
 		iw_spin_end(z);
 		z->begin = 0;
+		err = EAGAIN;
 	}
 	return here && iw_rings_again(c) ? err : -1;
 }
@@ -288,7 +313,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 			break;
 		if (err == -1)
 			continue;
-		if (!unseen(c, iw_rings_left(s)) && !unseen(c, iw_rings_close(s))) {
+		if (err != EAGAIN && !unseen(c, iw_rings_left(s)) && !unseen(c, iw_rings_close(s))) {
 			if (rx_wait(c, io, &z, &woken, &n))
 				return n;
 			continue;
