@@ -23,6 +23,10 @@
 #define CREDIT_MOST_NS	1000000ll	/* of the time that paid looks took, others may take as much without a pause */
 #define PAUSE_NS	200000ll	/* after one that did not pay, and no credit; twice as long each time */
 #define PAUSE_MOST_NS	1000000000ll
+#define PART_NS		10000000ll	/* so long who shares his processor with the other end does not sleep: until a tick or two have found both there */
+#define PART_PAUSE_NS	100000000ll	/* until it is tried again; twice as long each time that it was of no use */
+#define PART_MOST_NS	30000000000ll
+#define PART_TAKEN	8		/* of so many times that it slept, one that the processor was taken from it: there is no idle one */
 
 /* What the waits of a thread were like. */
 static __thread struct habit {
@@ -35,6 +39,9 @@ static __thread struct habit {
 	uint32_t ns;		/* how long such a wait is, about */
 	int64_t credit;		/* ns */
 	bool one_cpu;
+	bool together;		/* with the other end, on one processor */
+	int64_t part_until, part_after, part_pause;
+	long slept, preempted;	/* when it was last tried */
 } habit __attribute__((tls_model("initial-exec")));
 
 static bool one_cpu(int64_t now)
@@ -51,6 +58,49 @@ static bool one_cpu(int64_t now)
 	return habit.one_cpu = n == 1;
 }
 
+void iw_spin_met(uint32_t here, uint32_t there)
+{
+	bool was = habit.together;
+
+	habit.together = here == there;
+	if (was && !habit.together)
+		habit.part_pause /= 2;
+}
+
+/* There is an idle processor, as far as this one's own tells. */
+static bool one_is_idle(void)
+{
+	struct rusage u = { 0 };
+	long woken, away;
+
+	IW_SYS(getrusage, RUSAGE_THREAD, &u);
+	woken = u.ru_nvcsw - habit.slept;
+	away = u.ru_nivcsw - habit.preempted;
+	habit.slept = u.ru_nvcsw;
+	habit.preempted = u.ru_nivcsw;
+	return away * PART_TAKEN < woken;
+}
+
+/*
+ * The other end shares this processor: a look finds nothing that a sleep would not, but each of the two wakes the other where it runs itself, so that neither
+ * gets another one as long as they sleep in turns.
+ */
+static int64_t parting(int64_t now)
+{
+	if (now < habit.part_until)
+		return habit.part_until - now;
+	if (now < habit.part_after || habit.shorts < SHORT)
+		return 0;
+	habit.part_pause = habit.part_pause < PART_PAUSE_NS / 2 ? PART_PAUSE_NS : 2 * habit.part_pause;
+	if (habit.part_pause > PART_MOST_NS)
+		habit.part_pause = PART_MOST_NS;
+	habit.part_after = now + habit.part_pause;
+	if (!one_is_idle())
+		return 0;
+	habit.part_until = now + PART_NS;
+	return PART_NS;
+}
+
 static int64_t how_long(int64_t now)
 {
 	int64_t ns = 2ll * habit.ns + SPARE_NS;
@@ -59,6 +109,8 @@ static int64_t how_long(int64_t now)
 		return 0;
 	if (atomic_load_explicit(&iw_conf_spin, memory_order_relaxed) == IW_SPIN_ALWAYS)
 		return LONGEST_NS;
+	if (habit.together && !one_cpu(now))
+		return parting(now);
 	if (habit.credit > 0 && !one_cpu(now))
 		return LONGEST_NS;
 	if (now < habit.after || one_cpu(now))
@@ -80,6 +132,7 @@ void iw_spin_begin(struct iw_spin *z)
 		return;
 	z->begin = z->last = iw_mono_ns();
 	z->most = how_long(z->begin);
+	z->parts = z->most && z->begin < habit.part_until;
 	z->held = z->most;
 	z->apart = APART_NS;
 	if (z->held)
@@ -119,9 +172,13 @@ bool iw_spin_on(struct iw_spin *z)
 			iw_relax();
 		now = iw_mono_ns();
 	} while (now - z->last < z->apart);
-	if (now - z->begin < z->most && (now - z->last < GAP_NS || !taken_away())) {
+	if (now - z->begin < z->most && (z->parts || now - z->last < GAP_NS || !taken_away())) {
 		z->last = now;
 		return true;
+	}
+	if (z->parts) {
+		z->most = 0;
+		return false;
 	}
 	habit.credit -= now - z->begin;
 	if (now - z->begin < z->most)	/* taken away */
@@ -161,6 +218,8 @@ void iw_spin_end(struct iw_spin *z)
 		return;
 	ns = iw_mono_ns() - z->begin;
 	habit.nears = ns > NEAR_NS ? 0 : habit.nears + (habit.nears < NEAR);
+	if (z->parts)
+		return;
 	if (z->most > LONGEST_NS) {
 		if (++habit.trial >= TRIAL) {
 			habit.trial = habit.nears = 0;

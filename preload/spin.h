@@ -29,6 +29,7 @@ struct iw_spin {
 	int64_t apart;		/* looks, ns: for who pays less for one than a system call it may be less, once it has begun */
 	uint32_t looks;
 	bool held;
+	bool parts;		/* it is to part two that run on one processor */
 	int signal;		/* which came first, once it is over */
 };
 
@@ -43,6 +44,11 @@ static inline void iw_relax(void)
 
 /* Looking is no waste of itself: it is not forbidden, and there is another processor. */
 bool iw_spin_may(void);
+/*
+ * This thread runs here, and the other end of the stream that it has just used was last seen there, each the number of a processor and 1. On one
+ * processor both can look in vain only; but who does not sleep for some milliseconds is given another one, where one is idle.
+ */
+void iw_spin_met(uint32_t here, uint32_t there);
 void iw_spin_begin(struct iw_spin *z);
 bool iw_spin_on(struct iw_spin *z);	/* false: sleep now */
 bool iw_spin_over(struct iw_spin *z);	/* no more looks. true: a handler has come meanwhile, and has run now */

@@ -92,7 +92,8 @@ struct iw_page_end {
 	_Atomic uint32_t hand;		/* enum iw_hand */
 	_Atomic uint32_t ringed;	/* library, for display: this end goes by the rings (of a LOCAL stream) */
 	_Atomic uint32_t relay;		/* enum iw_relay, of a LOCAL stream */
-	uint8_t reserved[20];
+	_Atomic uint32_t cpu;		/* library: the processor of its last call on the rings (of a LOCAL stream), and 1 */
+	uint8_t reserved[16];
 };
 static_assert(sizeof(struct iw_page_end) == 128, "iw_page_end");
 

@@ -2,6 +2,7 @@
 /* The rings of a joined pair as a path: begin and end, what they hold, and readiness. See rings.h. */
 #include <linux/sockios.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -12,6 +13,7 @@
 #include "preload/paths/carrier_all.h"
 #include "preload/paths/rings_priv.h"
 #include "preload/ready.h"
+#include "preload/spin.h"
 #include "preload/sys.h"
 #include "preload/tcpstate.h"
 
@@ -238,6 +240,16 @@ static bool news(struct iw_stream *s, short *what)
 	s->ring.told = at;
 	s->known = now;
 	return *what || (more & IW_KNOWN_MORE);
+}
+
+void iw_rings_met(struct iw_stream *s)
+{
+	_Atomic uint32_t *mine = &iw_stream_end(s)->cpu;
+	uint32_t here = (uint32_t)sched_getcpu() + 1;
+
+	if (iw_unlikely(atomic_load_explicit(mine, memory_order_relaxed) != here))
+		atomic_store_explicit(mine, here, memory_order_relaxed);
+	iw_spin_met(here, atomic_load_explicit(&iw_stream_other(s)->cpu, memory_order_relaxed));
 }
 
 void iw_rings_leave(struct iw_mapped_call *c)

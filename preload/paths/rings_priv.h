@@ -18,6 +18,8 @@ void iw_rings_lock(struct iw_mapped_call *c);
 bool iw_rings_enter(struct iw_mapped_call *c);
 /* Once more, after it was left: also false when the stream is another one by now, or has been on another path meanwhile. */
 bool iw_rings_again(struct iw_mapped_call *c);
+/* Where this end runs, and where the other one was last seen: before octets are sent or waited for. */
+void iw_rings_met(struct iw_stream *s);
 /* Tells those who wait of what is new. */
 void iw_rings_leave(struct iw_mapped_call *c);
 

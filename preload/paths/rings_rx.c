@@ -200,6 +200,7 @@ static void came(struct iw_mapped_call *c)
 {
 	c->s->ring.oneway = !c->s->ring.wrote;
 	c->s->ring.wrote = false;
+	iw_rings_met(c->s);
 }
 
 /* Until the carrier has something, with the ring shut and empty: its own call, and its own answer. Locked before, and not after. */

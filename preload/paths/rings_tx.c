@@ -198,6 +198,7 @@ ssize_t iw_rings_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 	again = s->ring.wrote;
 	s->ring.wrote = true;
 	s->ring.pours = false;
+	iw_rings_met(s);
 	if (!(flags & MSG_OOB) && opens(s))
 		err = tx_ring(&c);
 	if (!c.len || (c.done < c.len && !err))

@@ -13,6 +13,7 @@ static int64_t now_ns;
 static int64_t look_ns;		/* what one look takes */
 static unsigned int cpus;
 static long taken;		/* times that the processor was taken from us */
+static long sleeps;
 
 static int fake_clock(struct timespec *t)
 {
@@ -30,6 +31,7 @@ static long fake_sched_getaffinity(int pid, size_t size, void *set)
 static long fake_getrusage(int who, struct rusage *u)
 {
 	u->ru_nivcsw = taken;
+	u->ru_nvcsw = sleeps;
 	return 0;
 }
 
@@ -72,8 +74,10 @@ static unsigned int wait_wake_ns(int64_t ns, int64_t wake)
 		if (now_ns >= end)
 			break;
 	}
-	if (now_ns < end)
+	if (now_ns < end) {
 		now_ns = end + wake;
+		sleeps++;
+	}
 	iw_spin_over(&z);
 	iw_spin_end(&z);
 	return looks;
@@ -294,6 +298,63 @@ static void handlers(void **state)
 	atomic_store(&iw_handlers_unseen, 0);
 }
 
+/* How long of the time it does not sleep, of waits that are short, each for an answer of who is where `there` is. */
+static int64_t awake_ns(uint32_t there, int64_t time)
+{
+	int64_t end = now_ns + time, sum = 0;
+
+	while (now_ns < end) {
+		int64_t began = now_ns;
+		long before = sleeps;
+
+		iw_spin_met(1, there);
+		wait_ns(10000);
+		sum += sleeps == before ? now_ns - began : 0;
+	}
+	return sum;
+}
+
+/* Both on one processor: looks are in vain, but one long one gets the other a processor of its own. */
+static void together(void **state)
+{
+	assert_in_range(awake_ns(1, PART_NS / 2), PART_NS / 2 - 100000, PART_NS);
+	assert_in_range(awake_ns(1, PART_PAUSE_NS - PART_NS), PART_NS / 2 - 100000, PART_NS / 2 + 100000);
+	/* of no use, so twice as long from one to the next */
+	assert_int_equal(awake_ns(1, PART_NS / 4), 0);
+	assert_in_range(awake_ns(1, 2 * PART_NS), PART_NS - 100000, PART_NS + 100000);
+	assert_in_range(awake_ns(1, 100 * PART_NS), 2 * PART_NS - 100000, 4 * PART_NS);
+	/* apart looks pay, and it is tried sooner once that is over */
+	assert_in_range(awake_ns(2, PART_NS), PART_NS - 100000, PART_NS + 100000);
+}
+
+static void together_by_their_word_for_ever(void **state)
+{
+	for (unsigned int i = 0; i < 400; i++)
+		awake_ns(1, PART_PAUSE_NS);
+	assert_in_range(habit.part_pause, PART_MOST_NS / 2, PART_MOST_NS);
+	assert_in_range(awake_ns(1, PART_MOST_NS), 0, PART_NS + 100000);
+}
+
+static void together_on_a_busy_machine(void **state)
+{
+	for (unsigned int i = 0; i < 40; i++) {
+		taken += 1 + (sleeps - habit.slept) / PART_TAKEN;
+		assert_int_equal(awake_ns(1, PART_NS / 2), 0);
+	}
+}
+
+static void together_on_one_processor(void **state)
+{
+	cpus = 1;
+	assert_int_equal(awake_ns(1, 10 * PART_PAUSE_NS), 0);
+}
+
+static void together_but_never(void **state)
+{
+	atomic_store(&iw_conf_spin, IW_SPIN_NO);
+	assert_int_equal(awake_ns(1, 10 * PART_PAUSE_NS), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -308,6 +369,11 @@ int main(void)
 		cmocka_unit_test_setup(busy_processor, begin),
 		cmocka_unit_test_setup(one_processor, begin),
 		cmocka_unit_test_setup(as_the_file_says, begin),
+		cmocka_unit_test_setup(together, begin),
+		cmocka_unit_test_setup(together_by_their_word_for_ever, begin),
+		cmocka_unit_test_setup(together_on_a_busy_machine, begin),
+		cmocka_unit_test_setup(together_on_one_processor, begin),
+		cmocka_unit_test_setup(together_but_never, begin),
 		cmocka_unit_test_setup(handlers, begin),
 	};
 
