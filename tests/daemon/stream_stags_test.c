@@ -200,7 +200,7 @@ static void unusable(void)
 
 	memset(&heard, 0, sizeof(heard));
 	memset(&said_last, 0, sizeof(said_last));
-	upgrade_least_ms = 500;
+	upgrade_least_ms = 10000;
 	relayed(0);
 	stream_upgrade(app[0].st);
 	run_rounds(2);
