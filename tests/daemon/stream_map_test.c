@@ -397,6 +397,8 @@ static bool wanted_back(void *arg)
 
 static void restless(void **state)
 {
+	int quick = 0;
+
 	conf.map = CONF_MAP_RESTLESS;
 	remote_pair();
 	for (int n = 0; n < 20; n++) {
@@ -408,8 +410,10 @@ static void restless(void **state)
 		run_until(wanted_back, &app[0]);
 		unmap(0);
 		assert_false(wanted_back(&app[0]));
-		assert_true(engine_now_ms() - began < 900);
+		assert_in_range(app[0].st->remote->map_pause, 1, 4);
+		quick += engine_now_ms() - began < 900;
 	}
+	assert_in_range(quick, 10, 20);		/* some may meet a machine that stands still */
 	conf.map = CONF_MAP_YES;
 }
 
@@ -902,6 +906,14 @@ static void closed_while_mapped(void **state)
 	all_gone();
 }
 
+static bool has_unread(void *arg)
+{
+	struct mapped *m = arg;
+
+	mapped_step(m);
+	return iw_end_unread(&m->end) > 0;
+}
+
 static void closed_with_octets_unread(void **state)
 {
 	char b[64];
@@ -909,9 +921,7 @@ static void closed_with_octets_unread(void **state)
 	remote_pair();
 	map(0);
 	tell(1, "nobody reads this");
-	run_rounds(20);
-	mapped_step(&lib[0]);
-	assert_true(iw_end_unread(&lib[0].end) > 0);
+	run_until(has_unread, &lib[0]);
 	die(0);
 	assert_int_equal(next(1, b), -ECONNRESET);
 	close_app(1);
