@@ -452,11 +452,11 @@ static void silent_initiator(void **state)
 {
 	uint64_t until;
 
-	conf.startup_timeout = 500;
+	conf.startup_timeout = 2000;	/* a busy machine answers within it */
 	respond();
 	say_vec("mpa.req.r1.c");
 	hear_vec("mpa.rep.r1.c");
-	until = engine_now_ms() + 800;
+	until = engine_now_ms() + 2300;
 	run_until(later, &until);
 	assert_true(z.established && !z.closed);
 	say_vec("fpdu.send.5");
@@ -466,9 +466,9 @@ static void silent_initiator(void **state)
 /* Nor is there a limit to the silence of a Responder once its Reply is here. */
 static void silent_responder(void **state)
 {
-	uint64_t until = engine_now_ms() + 1300;
+	uint64_t until = engine_now_ms() + 2300;
 
-	conf.startup_timeout = 1000;
+	conf.startup_timeout = 2000;	/* a busy machine answers within it */
 	initiate_with(1, false, true);
 	hear_vec("mpa.req.r1.c");
 	say_vec("mpa.rep.r1.c");

@@ -409,7 +409,7 @@ static void golden_reply_then_no_rtr(void **state)
 	struct side s;
 	uint8_t got[29];
 
-	conf.startup_timeout = 1000;	/* a busy machine answers within it */
+	conf.startup_timeout = 3000;	/* a busy machine answers within it */
 	respond_to(&s, req_p2p, sizeof(req_p2p));
 	run_until(is_true, &s.established);
 	read_exactly(tcp[0], got, sizeof(got));
