@@ -299,9 +299,9 @@ static void peer_sends(const char *text)
 	int there = 0, left = 1;
 
 	assert_int_equal(send(t.peer, text, strlen(text), MSG_NOSIGNAL), strlen(text));
-	for (int i = 0; there < (int)strlen(text) && i < 1000 && t.tcp >= 0; i++, usleep(1000))	/* where we hold the other end */
+	for (int i = 0; there < (int)strlen(text) && i < 20000 && t.tcp >= 0; i++, usleep(1000))	/* where we hold the other end */
 		ioctl(t.tcp, FIONREAD, &there);
-	for (int i = 0; left && i < 1000; i++, usleep(left ? 1000 : 0))
+	for (int i = 0; left && i < 20000; i++, usleep(left ? 1000 : 0))
 		ioctl(t.peer, TIOCOUTQ, &left);
 }
 
