@@ -176,7 +176,9 @@ ok $? "the other program sees ECONNRESET" || diag "$(sort "$RIG_DIR/server.log" 
 tell_end silent $silent
 until_true 20 gone
 ok $? "no stream and no STag is left, here and there"
-is "$(used 1) $(used 2)" "$used_before" "nor anything of the quotas"
+none_used() { [ "$(used 1) $(used 2)" = "$used_before" ]; }
+until_true 10 none_used
+ok $? "nor anything of the quotas" || diag "before: $used_before, now: $(used 1) $(used 2)"
 none_left() { [ "$(files 1) $(files 2)" = "$before" ]; }
 until_true 10 none_left
 ok $? "nor any file" || diag "before: $before, now: $(files 1) $(files 2)"
@@ -240,6 +242,7 @@ kill -STOP "$(daemon_pid 2)"
 host_ctl 1 close "$(ids 1 "r['pid'] == $dark")" >/dev/null
 until_true 10 no_streams 1
 ok $? "a peer that answers nothing: it is gone after close_timeout"
+waits dark "^ends"
 is "$(grep ^ends "$RIG_DIR/dark.log")" "ends ECONNABORTED/eof/EPIPE=1" "its program knew at once"
 kill -CONT "$(daemon_pid 2)"
 until_true 20 no_streams 2
