@@ -78,8 +78,8 @@ is "$(host_ctl 1 streams --filter port=7001 | wc -l)" 2 "and for people"
 
 # ---- again and again ----
 out=$(ctl 80 50 3 streams --watch 0.1)
-is "$? $(grep -c $'\033\[2J' <<<"$out")" "130 4" "--watch draws on a terminal until it is interrupted" || diag "$out"
-out=$(ctl 80 3 1 streams -w0.1 | sed '/\[2J/,/\[2J/!d' | sed '$d')
+is "$? $(($(grep -c $'\033\[2J' <<<"$out") >= 4))" "130 1" "--watch draws on a terminal until it is interrupted" || diag "$out"
+out=$(ctl 80 3 1 streams -w0.1 | awk 'index($0, "[2J") { n++ } n == 1')
 is "$(wc -l <<<"$out") $(tail -n 1 <<<"$out")" "2 2 more" "no more lines than the terminal has" || diag "$out"
 lines() { [ "$(grep -c PROGRAM "$RIG_DIR/watch.log")" -ge 3 ]; }
 host_bg 1 watch.log "$IW_BUILD/iwctl" --run-dir "$(host_dir 1)" streams --watch 0.1
