@@ -127,8 +127,8 @@ static inline int daemon_start(void **state)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(log, 2);
 		setenv("NOTIFY_SOCKET", env, 1);
-		execl(path, path, "-r", d.dir, "-o", port, "-o", "trust_high_port=yes", "-o", "startup_timeout=500",
-		      "-o", d.option ? d.option : "startup_timeout=500", "-l", "debug", (char *)NULL);
+		execl(path, path, "-r", d.dir, "-o", port, "-o", "trust_high_port=yes", "-o", "startup_timeout=2000",
+		      "-o", d.option ? d.option : "startup_timeout=2000", "-l", "debug", (char *)NULL);
 		_exit(127);
 	}
 	while (!strstr(buf, "READY=1")) {
