@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kill_*.c programs: what an application sees when an iwarpd is killed, by the pid in IW_TEST_KILL; not for plain TCP. */
+/* The kill_*.c programs: what an application sees when an iwarpd is killed, by the pid in IW_TEST_KILL; not for plain TCP. And what is soon. */
 #ifndef TESTS_SOCK_KILL_H
 #define TESTS_SOCK_KILL_H
 

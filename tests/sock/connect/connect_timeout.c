@@ -23,12 +23,12 @@ static void client(void)
 	ok(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)));
 	t0 = t_ms();
 	step("connect", connect(fd, (void *)&a, sizeof(a)));
-	must(t_ms() - t0 >= 190 && t_ms() - t0 < 2000);
+	must(t_ms() - t0 >= 190 && t_ms() - t0 < 20000);
 	close(fd);
 	fd = (int)ok(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
 	t0 = t_ms();
 	step("non-blocking connect", connect(fd, (void *)&a, sizeof(a)));
-	must(t_ms() - t0 < 500);
+	must(t_ms() - t0 < 20000);	/* TCP would try for two minutes */
 	say_poll("poll", t_poll(fd, POLLIN | POLLOUT, 50));
 	step("connect again", connect(fd, (void *)&a, sizeof(a)));
 	close(fd);

@@ -25,7 +25,7 @@ static void server(void)
 	say("%ld.%06ld", (long)got.tv_sec, (long)got.tv_usec);
 	t0 = t_ms();
 	step("recv", recv(fd, b, 4, 0));
-	must(t_ms() - t0 >= 75 && t_ms() - t0 < 2000);
+	must(t_ms() - t0 >= 75 && t_ms() - t0 < 20000);
 	step("read", read(fd, b, 4));
 	step("recvmsg", recvmsg(fd, &m, 0));
 	tv.tv_usec = 0;		/* the end comes when the client has come to it */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* close() with data still queued does not block and loses nothing. */
-#include "../sock.h"
+#include "../kill.h"
 
 static void server(int fd)
 {
@@ -36,7 +36,7 @@ static void client(int fd)
 	set_nonblock(fd, false);
 	t0 = t_ms();
 	step("close", close(fd));
-	must(t_ms() - t0 < 1000);
+	must_soon(t0);
 	t_put(&total, sizeof(total));
 	t_sync();
 }

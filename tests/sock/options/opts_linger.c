@@ -17,7 +17,7 @@ static void client(int fd)
 
 	ok(getsockopt(fd, SOL_SOCKET, SO_LINGER, &lg, &l));
 	say("%d %d len %u", lg.l_onoff, lg.l_linger, l);
-	lg = (struct linger){ 1, 5 };
+	lg = (struct linger){ 1, 60 };
 	step("set", setsockopt(fd, SOL_SOCKET, SO_LINGER, &lg, sizeof(lg)));
 	lg = (struct linger){ 0, 0 };
 	ok(getsockopt(fd, SOL_SOCKET, SO_LINGER, &lg, &l));
@@ -26,7 +26,7 @@ static void client(int fd)
 	send_str(fd, "data");
 	t0 = t_ms();
 	step("close", close(fd));
-	must(t_ms() - t0 < 4000);
+	must(t_ms() - t0 < 40000);
 }
 
 SOCK_PAIR(server, client)
