@@ -571,7 +571,7 @@ static void threads(void **state)
 		for (int i = 0; i < 3; i++)
 			reap(pid[i]);
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (now.tv_sec < end.tv_sec);
+	} while (now.tv_sec < end.tv_sec || ((!sh->alone || !sh->not_alone) && now.tv_sec < end.tv_sec + 60));
 	atomic_store(&stop, true);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(t[i], NULL);
