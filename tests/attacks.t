@@ -149,10 +149,11 @@ users() { [ "$(uid_count $NOBODY) $(uid_quota $NOBODY) $(uid_count $OTHER) $(uid
 # holder UID FIFO N: keeps N connections open, tells when they are there
 holder() {
 	mkfifo "$RIG_DIR/$2" 2>/dev/null
+	rm -f "$RIG_DIR/$2.log"	# what the last one said
 	as 3 "$1" "$PY" "$ATTACKS/app.py" hold "$A" 7300 "$3" <"$RIG_DIR/$2" >"$RIG_DIR/$2.log" 2>&1 &
 	RIG_PIDS+=($!)
 }
-held() { until_true 60 grep -q "^held" "$RIG_DIR/$1.log"; is "$(grep ^held "$RIG_DIR/$1.log")" "held $2 failed 0" "$3"; }
+held() { until_true 60 grep -qs "^held" "$RIG_DIR/$1.log"; is "$(grep ^held "$RIG_DIR/$1.log")" "held $2 failed 0" "$3"; }
 
 # L2: each quota: who exhausts it goes on with plain TCP, and the other user notices nothing
 # (a map takes of max_memory what the next stream would)

@@ -110,7 +110,7 @@ at_stage() {
 }
 # The server proposes it behind its last send, and sleeps in recv then; unless GO was faster, so that recv has switched it.
 matched() {
-	for _ in 1 2 3 4 5; do
+	for _ in $(seq 20); do
 		client 7302
 		tell talk 100
 		until_true 20 at_stage matched
@@ -157,7 +157,12 @@ for h in 2 1; do
 			[ "${got##* }" -gt 1500 ] 2>/dev/null && idle_less 50 && diag "${got##* } ms on a machine without idle CPU" || break
 		done
 		is "${got% *}" ok "$name: the next one is plain TCP"
-		at_most "${got##* }" 1500 "$name: and takes no longer, ms"
+		limit=1500
+		if [ "${got##* }" -gt $limit ] 2>/dev/null && idle_less 50; then
+			plain_takes	# there is no other machine: by what TCP takes on this one now
+			limit=$((limit + 5 * plain))
+		fi
+		at_most "${got##* }" $limit "$name: and takes no longer, ms"
 		daemon_start $h
 		again "$name: with the next daemon"
 	done

@@ -113,6 +113,7 @@ host_exec_iw() {
 host_bg() {
 	local h=$1 log=$RIG_DIR/$2
 	shift 2
+	: >"$log"	# by us: what the last one said there is not to be taken for what this one says
 	# not host_exec: $! shall be the program, not a shell that waits for it
 	rig_apart nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD -u IWSOCK_RUNDIR "$@" >"$log" 2>&1 </dev/null &
 	RIG_PIDS+=($!)
@@ -126,6 +127,7 @@ rig_apart() {
 host_bg_iw() {
 	local h=$1 log=$RIG_DIR/$2
 	shift 2
+	: >"$log"
 	rig_apart nsenter --net="$(host_ns "$h")" env IWSOCK_RUNDIR="$(host_dir "$h")" LD_PRELOAD="$RIG_LIB" "$@" \
 		>"$log" 2>&1 </dev/null &
 	RIG_PIDS+=($!)
@@ -200,7 +202,7 @@ daemon_start() {
 	[ $# = 0 ] || RIG_OPTS[h]=$*
 	mkfifo "$fifo" || return 1
 	# shellcheck disable=SC2086
-	rig_apart nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD ${RIG_DAEMON_WITH-} "$IW_BUILD/tests/lib/ready" "$fifo" 15 \
+	rig_apart nsenter --net="$(host_ns "$h")" env -u LD_PRELOAD ${RIG_DAEMON_WITH-} "$IW_BUILD/tests/lib/ready" "$fifo" 90 \
 		"$IW_BUILD/iwarpd" --run-dir "$(host_dir "$h")" $RIG_DAEMON_OPTS ${RIG_OPTS[h]-} \
 		>>"$RIG_DIR/iwarpd.$h.log" 2>&1 </dev/null &
 	RIG_DAEMON[h]=$!
@@ -299,6 +301,18 @@ rig_shark() {
 	local config=$RIG_DIR/wireshark
 	[ -d "$config" ] || "$RIG_TESTS/lib/wireshark-profile" "$config" || return
 	WIRESHARK_CONFIG_DIR=$config tshark -C iwarp -r "$@" 2>/dev/null
+}
+
+# plain_takes: in $plain, ms that a conversation of talk.py takes between hosts 1 and 2 without the library, at this moment
+RIG_PLAIN=
+plain_takes() {
+	if [ -z "$RIG_PLAIN" ]; then
+		host_bg 1 plain_takes.log python3 "$RIG_TESTS/lib/talk.py" server "$(host_addr 1)" 7999
+		RIG_PLAIN=$!
+		host_port 1 7999
+	fi
+	plain=$(host_exec 2 timeout 120 python3 "$RIG_TESTS/lib/talk.py" client "$(host_addr 1)" 7999 </dev/null | sed -n 's/^ok //p')
+	: "${plain:=0}"
 }
 
 # fifo_go FIFO: lets go of who waits for its end. If he is gone, this is not to wait for him.
