@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
 supervisor.py READY PROGRAM ARGUMENT...: a service manager with a store of descriptors, as systemd has one: starts the program again whenever it has ended,
-with what it was given to keep. A line into READY at each READY=1: the pid, how many descriptors are kept, and ms since its start. How many
-are kept is in READY.kept, too, whenever that changes.
+with what it was given to keep. A line into READY at each READY=1: the pid, how many descriptors are kept, and ms since its start, but
+those for which it, or this one, had to wait for a processor. How many are kept is in READY.kept, too, whenever that changes.
 While there is a file READY.lossy the last descriptor of each pair is lost when the program starts.
 While there is a file READY.late the program is not started.
 While there is a file READY.deaf nothing is given up, as if the daemon had died before it could say so. Ends by SIGTERM, and the program with it.
@@ -32,12 +32,21 @@ def lose():
         store.remove(s)
 
 
+def waited(p):
+    """Seconds, for a processor."""
+    try:
+        with open("/proc/%s/schedstat" % p) as f:
+            return int(f.read().split()[1]) / 1e9
+    except OSError:	# it has ended
+        return 0
+
+
 def start():
     global since, told
     told = False
     if os.path.exists(sys.argv[1] + ".lossy"):
         lose()
-    since = time.monotonic()
+    since = time.monotonic() - waited("self")
     pid = os.fork()
     if pid:
         return pid
@@ -74,7 +83,7 @@ def one():
     if "READY" in said and not told:	# which it says again with its status
         told = True
         with open(sys.argv[1], "a") as f:
-            print(pid, len(store), int((time.monotonic() - since) * 1000), file=f, flush=True)
+            print(pid, len(store), int((time.monotonic() - since - waited(pid) - waited("self")) * 1000), file=f, flush=True)
     return True
 
 
