@@ -102,7 +102,7 @@ static bool nothing(struct iw_mapped_call *c, long *before)
 	if (n || waits(c))
 		return !n;
 	now = iw_mono_ns();
-	if (open && now - s->ring.asked < ASK_NS)
+	if (now - s->ring.asked < ASK_NS)
 		return true;
 	s->ring.asked = now;
 	return !iw_fd_bits(atomic_load(&s->mapped), POLLIN | POLLRDHUP);
