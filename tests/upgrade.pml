@@ -30,7 +30,6 @@
 #define ANSWER 2	/* that of 0 waits when two of its octets are not answered; the other answers each */
 #define BULK 3		/* that of 0 reads nothing before it has written everything */
 byte talk;
-byte tries;			/* attempts of 0; those of 1 are the rest of two */
 
 mtype = { D, M, F,	/* an octet; one that begins an MPA key; FIN */
 	Q, R,		/* the other half of a Request, of a Reply (the first is an M), with the nonce */
@@ -99,12 +98,22 @@ inline say(ch, what, nonce, pos) { if :: nfull(ch) -> ch!what,nonce,pos :: full(
 inline sendHand() {	/* as a plain octet */
 	out!hand,nTx+1;
 	if :: hand == F -> finTx = true :: else -> nTx++; tx++ fi;
-	hand = 0; sent = true
+	hand = 0; sent = true; if :: finTx -> noMore() :: else fi
 }
 inline back() { s = PLAIN; p = NONE; q = NONE; theirs = 0 }
-inline up() { s = UP; p = NONE; q = NONE; tx = 0; rx = 0; theirs = 0; half = false }
+inline up() { s = UP; p = NONE; q = NONE; tx = 0; rx = 0; theirs = 0; half = false; nonce = 0; left = 0; sent = true }
 
-proctype End(bit me; chan out, in, holdOut, heldIn, holdIn, heldOut)
+/* What nobody looks at any more is forgotten where it was looked at last, in the same step: fewer states. */
+inline noMore() { left = 0; sent = true }	/* attempts */
+inline settled() { if :: talk == ANSWER && finRx && (finTx || hand == F) -> talk = FREE :: else fi }	/* how they talk, that is */
+inline forget() {
+	s = PLAIN; hand = 0; tx = 0; rx = 0; nTx = 0; nRx = 0; finTx = false; finRx = false; nonce = 0; left = 0; p = NONE; q = NONE; theirs = 0;
+	sent = true; half = false; rest = false; rtr = false; first = false
+}
+inline drain2(ch) { do :: nempty(ch) -> ch?_,_ :: empty(ch) -> break od }
+inline drain3(ch) { do :: nempty(ch) -> ch?_,_,_ :: empty(ch) -> break od }
+
+proctype End(bit me; byte left; chan out, in, holdOut, heldIn, holdIn, heldOut)
 {
 	mtype s = PLAIN;
 	mtype hand;		/* taken from the application and not yet sent; 0 nothing */
@@ -122,16 +131,16 @@ proctype End(bit me; chan out, in, holdOut, heldIn, holdIn, heldOut)
 	byte n, k;
 
 	do
-	:: reset || (me == 0 && dead0) -> break
+	:: atomic { reset || (me == 0 && dead0) -> forget(); break }
 	/* the application writes */
-	:: atomic { !hand && !finTx && writes ->
-		if :: nTx < N -> hand = D :: nTx < N -> hand = M :: hand = F fi }
-	:: atomic { (s == PLAIN || s == WAIT || s == RESUMED) && hand && mayFollow && nfull(out) -> sendHand() }
+	:: atomic { !reset && !hand && !finTx && writes ->
+		if :: nTx < N -> hand = D :: nTx < N -> hand = M :: hand = F; settled(); if :: talk == BULK && me == 0 -> talk = FREE :: else fi fi }
+	:: atomic { !reset && (s == PLAIN || s == WAIT || s == RESUMED) && hand && mayFollow && nfull(out) -> sendHand() }
 
 	/* our attempt */
-	:: atomic { s == PLAIN && nonce < me * 8 + (me -> 2 - tries : tries) && !finTx && !finRx && sent && !rest && mayHold ->
-		nonce++; p = tx; sent = false; s = HOLDING; if :: nfull(holdOut) -> holdOut!nonce,p :: full(holdOut) -> skip fi }
-	:: s == HOLDING -> back()		/* had enough of waiting, for whatever reason */
+	:: atomic { !reset && s == PLAIN && left > 0 && !finTx && !finRx && sent && !rest && mayHold ->
+		nonce++; left--; p = tx; sent = (left == 0); s = HOLDING; if :: nfull(holdOut) -> holdOut!nonce,p :: full(holdOut) -> skip fi }
+	:: !reset && s == HOLDING -> back()		/* had enough of waiting, for whatever reason */
 	:: atomic { heldIn?HELD,n,k ->
 #ifdef FAULT_NONCE
 		if :: s == HOLDING && q == NONE -> q = k :: else fi;
@@ -140,19 +149,19 @@ proctype End(bit me; chan out, in, holdOut, heldIn, holdIn, heldOut)
 #endif
 		n = 0; k = 0 }
 	:: atomic { heldIn?NO,n,k -> if :: s == HOLDING && n == nonce -> back() :: else fi; n = 0; k = 0 }
-	:: atomic { s == HOLDING && q != NONE && nfull(out) && mayAsk -> out!M,0; half = true; s = ASKED }
-	:: atomic { s == ASKED && half && tx == p && nfull(out) -> out!Q,nonce; tx = tx + 2; half = false }
+	:: atomic { !reset && s == HOLDING && q != NONE && nfull(out) && mayAsk -> out!M,0; half = true; s = ASKED }
+	:: atomic { !reset && s == ASKED && half && tx == p && nfull(out) -> out!Q,nonce; tx = tx + 2; half = false }
 #ifdef FAULT_TIMER
-	:: s == ASKED && tx > p -> back()
+	:: !reset && s == ASKED && tx > p -> back()
 #endif
 	/* what stands at q */
-	:: (s == HOLDING && ((q != NONE && rx > q) || finRx)) || (s == ASKED && tx > p && !half && finRx) -> back()
-	:: atomic { s == ASKED && tx > p && rx == q && !half && (head(D) || head(F)) -> back() }	/* the other has gone on */
-	:: atomic { s == ASKED && tx == p && half && rx == q && (head(D) || head(F)) -> back(); half = false; rest = true }
-	:: atomic { rest && nfull(out) -> out!Q,nonce; tx = tx + 2; rest = false }
-	:: atomic { s == ASKED && tx > p && rx == q && !half && head(M) -> in?M,n; half = true; n = 0 }
-	:: atomic { s == ASKED && tx > p && half && nempty(in) -> in?R,n; assert(n == nonce); up(); first = true; sent = true; n = 0 }
-	:: atomic { s == UP && first && !rtr && nfull(out) -> out!RTR,0; rtr = true }
+	:: !reset && ((s == HOLDING && ((q != NONE && rx > q) || finRx)) || (s == ASKED && tx > p && !half && finRx)) -> back()
+	:: atomic { !reset && s == ASKED && tx > p && rx == q && !half && (head(D) || head(F)) -> back() }	/* the other has gone on */
+	:: atomic { !reset && s == ASKED && tx == p && half && rx == q && (head(D) || head(F)) -> back(); half = false; rest = true }
+	:: atomic { !reset && rest && nfull(out) -> out!Q,nonce; tx = tx + 2; rest = false }
+	:: atomic { !reset && s == ASKED && tx > p && rx == q && !half && head(M) -> in?M,n; half = true; n = 0 }
+	:: atomic { !reset && s == ASKED && tx > p && half && nempty(in) -> in?R,n; assert(n == nonce); up(); first = true; n = 0 }
+	:: atomic { !reset && s == UP && first && !rtr && nfull(out) -> out!RTR,0; rtr = true; first = false }
 
 	/* their attempt: taken only when nothing is undecided */
 	:: atomic { holdIn?n,k ->
@@ -160,17 +169,17 @@ proctype End(bit me; chan out, in, holdOut, heldIn, holdIn, heldOut)
 		:: mayWait && rx <= k && !finRx && !finTx -> back(); s = WAIT; theirs = n; p = k; half = false
 		:: say(heldOut, NO, n, 0)	/* that, or another reason */
 		fi; n = 0; k = 0 }
-	:: atomic { s == WAIT && !finTx && !finRx && nfull(heldOut) && mayGive -> heldOut!HELD,theirs,tx; s = GIVEN }
-	:: s == WAIT -> back()			/* the other has gone on, or we cannot, or do not want to */
+	:: atomic { !reset && s == WAIT && !finTx && !finRx && nfull(heldOut) && mayGive -> heldOut!HELD,theirs,tx; s = GIVEN }
+	:: !reset && s == WAIT -> back()			/* the other has gone on, or we cannot, or do not want to */
 	/* had enough of waiting: what is sent now says so, if the other can tell it from a Reply */
-	:: atomic { s == GIVEN && nfull(out) && mayResume -> sendHand(); s = RESUMED }
+	:: atomic { !reset && s == GIVEN && nfull(out) && mayResume -> sendHand(); s = RESUMED }
 #ifdef FAULT_BACK
-	:: s == RESUMED && !half -> back()	/* T is given back before p is decided */
+	:: !reset && s == RESUMED && !half -> back()	/* T is given back before p is decided */
 #endif
 	/* what stands at p, whether the application reads or not */
-	:: atomic { undecided && rx == p && !half && (head(D) || head(F)) -> back() }
-	:: atomic { undecided && rx == p && !half && head(M) -> in?M,n; half = true; n = 0 }
-	:: atomic { undecided && half && nempty(in) -> in?Q,n;
+	:: atomic { !reset && undecided && rx == p && !half && (head(D) || head(F)) -> back() }
+	:: atomic { !reset && undecided && rx == p && !half && head(M) -> in?M,n; half = true; n = 0 }
+	:: atomic { !reset && undecided && half && nempty(in) -> in?Q,n;
 #ifndef FAULT_NONCE
 		assert(n == theirs);
 #endif
@@ -181,34 +190,35 @@ proctype End(bit me; chan out, in, holdOut, heldIn, holdIn, heldOut)
 		if :: s == GIVEN -> s = REPLYING :: else -> back() fi
 #endif
 		}
-	:: atomic { s == REPLYING && !half && nfull(out) -> out!M,0; half = true }
-	:: atomic { s == REPLYING && half && nfull(out) -> out!R,theirs; up(); sent = true }
-	:: atomic { s == UP && !first && head(RTR) -> in?RTR,_; rtr = true }
+	:: atomic { !reset && s == REPLYING && !half && nfull(out) -> out!M,0; half = true }
+	:: atomic { !reset && s == REPLYING && half && nfull(out) -> out!R,theirs; up() }
+	:: atomic { !reset && s == UP && !first && head(RTR) -> in?RTR,_; rtr = true }
 
 	/* the ring stream */
-	:: atomic { s == UP && rtr && hand && nfull(out) ->
+	:: atomic { !reset && s == UP && rtr && hand && nfull(out) ->
 		if :: hand == F -> out!XF,nTx+1; finTx = true :: else -> out!X,nTx+1; nTx++ fi; hand = 0 }
-	:: atomic { reads && s == UP && (head(X) || head(XF)) ->
-		if :: in?X,n -> nRx++; assert(n == nRx) :: in?XF,n -> finRx = true; assert(n == nRx + 1) fi; assert(rtr); n = 0 }
+	:: atomic { !reset && reads && s == UP && (head(X) || head(XF)) ->
+		if :: in?X,n -> nRx++; assert(n == nRx) :: in?XF,n -> finRx = true; assert(n == nRx + 1); settled() fi; assert(rtr); n = 0 }
 	/* plain octets to the application, who takes them when it likes */
-	:: atomic { reads && !(s == ASKED && rx == q) && !(undecided && rx == p) && (head(D) || head(M) || head(F)) ->
-		if :: in?D,n :: in?M,n :: in?F,n -> finRx = true fi;
+	:: atomic { !reset && reads && !(s == ASKED && rx == q) && !(undecided && rx == p) && (head(D) || head(M) || head(F)) ->
+		if :: in?D,n :: in?M,n :: in?F,n -> finRx = true; noMore(); settled() fi;
 		assert(s != UP && s != REPLYING && n == nRx + 1);
 		if :: finRx -> skip :: else -> nRx++; rx++ fi; n = 0 }
 	/* what is not expected where it stands */
-	:: atomic { nempty(in) && !(s == ASKED && half) && !(undecided && half) && (in?[Q,_] || in?[R,_]) -> assert(false) }
-	:: atomic { s != UP && nempty(in) && (in?[RTR,_] || in?[X,_] || in?[XF,_]) -> assert(false) }
-	:: finTx && finRx && !rest && (s == PLAIN || s == UP) -> break
+	:: atomic { !reset && nempty(in) && !(s == ASKED && half) && !(undecided && half) && (in?[Q,_] || in?[R,_]) -> assert(false) }
+	:: atomic { !reset && s != UP && nempty(in) && (in?[RTR,_] || in?[X,_] || in?[XF,_]) -> assert(false) }
+	:: atomic { !reset && finTx && finRx && !rest && (s == PLAIN || s == UP) -> forget(); drain2(holdIn); drain3(heldIn); break }
 	od
 }
 
 init {
 	atomic {
 		if :: talk = BULK :: talk = ANSWER :: talk = FREE fi;
-		if :: tries = 2 :: tries = 1 fi;
 		if :: skip :: mortal = true fi;
-		run End(0, t0, t1, hold0, held1, hold1, held0);
-		run End(1, t1, t0, hold1, held0, hold0, held1)
+		if	/* two attempts, of one or of either */
+		:: run End(0, 2, t0, t1, hold0, held1, hold1, held0); run End(1, 0, t1, t0, hold1, held0, hold0, held1)
+		:: run End(0, 1, t0, t1, hold0, held1, hold1, held0); run End(1, 1, t1, t0, hold1, held0, hold0, held1)
+		fi
 	}
 	/* A session breaks, whatever is under way on it is lost; it is dialled anew. That ends with the messages. */
 end:	do
@@ -216,11 +226,13 @@ end:	do
 	:: atomic { held1?_,_,_ -> if :: hold0?_,_ :: empty(hold0) fi }
 	:: atomic { hold1?_,_ -> if :: held0?_,_,_ :: empty(held0) fi }
 	:: atomic { held0?_,_,_ -> if :: hold1?_,_ :: empty(hold1) fi }
-	/* An application resets, or a daemon dies: its kernel resets T, since the daemon's T lingers for 0 s until both halves have ended. */
+	/* An application resets, or a daemon dies: its kernel resets T, since the daemon's T lingers for 0 s until both halves have ended. Who has not
+	 * seen that yet goes on as in a run without it, so either may see it at once. */
 #ifdef FAULT_FIN_OF_DEATH
 	:: atomic { mortal && nfull(t0) && !dead0 -> dead0 = true; t0!F,NONE }
 #else
-	:: atomic { mortal && !reset -> reset = true }
+	:: atomic { mortal && !reset -> reset = true; mortal = false; talk = FREE;
+		drain2(t0); drain2(t1); drain2(hold0); drain2(hold1); drain3(held0); drain3(held1) }
 #endif
 	od
 }
