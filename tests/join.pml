@@ -47,7 +47,12 @@ byte nR1, nW1, nR2, nW2;
 bool end1, end2, endR1, endR2, done2;	/* no more writing, no more reading */
 bool answers, slow, early, mortal;	/* application 2 answers; waits may time out; applications may close early; one may die, or the daemon */
 byte moved;
-mtype d2 = RELAY;		/* of the daemon, where a FAULT looks at it */
+#if defined(FAULT_LOCAL_EARLY) || defined(FAULT_LOCAL_LATE)
+mtype d2 = RELAY;		/* of the daemon */
+#define noted d2 = d
+#else
+#define noted skip
+#endif
 bool pardoned;			/* a reset may be seen */
 
 /* The rules that FAULT_* break */
@@ -89,13 +94,28 @@ bool pardoned;			/* a reset may be seen */
 
 #define dOpen (cD || cToL || c2)
 
+/* What nobody looks at any more is forgotten where it was looked at last, in the same step: fewer states. Who has read to the end counts no more,
+ * and of a FIN that was read it is known that there is one; who has written to the end waits for no answers. */
+inline over1() {
+	endR1 = true; nR1 = 0;
+	if :: fin21 -> fin21 = 1; if :: end2 || dead2 -> nW2 = 0 :: else fi :: else fi
+}
+inline over2() {
+	endR2 = true; nR2 = 0;
+	if :: fin12 -> fin12 = 1; if :: end1 || dead1 -> nW1 = 0 :: else fi :: else fi
+}
+inline said2() { end2 = true; answers = false }
+inline fins12() { if :: endR2 -> fin12 = 1; nW1 = 0 :: else -> fin12 = nW1 + 1 fi }
+inline fins21() { if :: endR1 -> fin21 = 1; nW2 = 0 :: else -> fin21 = nW2 + 1 fi }
+inline drain(ch) { do :: nempty(ch) -> ch?_ :: empty(ch) -> break od }
+
 inline t2Drop() {	/* the last holder of T2 lets go */
 	if
 	:: !t2 && !tD && !tToD && !t2Gone ->
 		t2Gone = true;
 		if
-		:: len(r12) > 0 -> reset = true
-		:: else -> if :: !fin21 && !reset -> fin21 = (dead2 || end2 -> nW2 + 1 : NONE) :: else fi
+		:: len(r12) > 0 -> reset = true; drain(r12)
+		:: else -> if :: !fin21 && !reset -> fin21 = (endR1 -> 1 : (dead2 || end2 -> nW2 + 1 : NONE)) :: else fi
 		fi
 	:: else
 	fi
@@ -118,13 +138,13 @@ proctype App1()
 	:: atomic { !dead1 && c1 && !end1 -> end1 = true; shut1 = true }
 	:: atomic { !dead1 && c1 && !endR1 && nempty(cin) -> cin?n; assert(n == nR1 + 1); nR1++; n = 0 }
 	:: atomic { !dead1 && c1 && !endR1 && empty(cin) && (pageFin || shut2 || !dOpen) ->
-		endR1 = true;
 		if
 		:: pageFin -> assert(fin21 == nR1 + 1)
 		:: !pageFin && paired -> assert(dead2 || (end2 && nW2 == nR1))
 		:: !pageFin && !paired -> assert(pardoned); end1 = true	/* ECONNRESET */
-		fi }
-	:: atomic { !dead1 && c1 && early && !(end1 && endR1) -> pardoned = true; end1 = true; endR1 = true }
+		fi;
+		over1() }
+	:: atomic { !dead1 && c1 && early && !(end1 && endR1) -> pardoned = true; end1 = true; over1() }
 	:: atomic { !dead1 && c1 && end1 && endR1 -> c1 = false }
 	:: !c1 -> break
 	od
@@ -136,18 +156,18 @@ proctype App2()
 	byte n, tries;
 
 	do
-	:: dead2 -> break
+	:: atomic { dead2 -> fd = T; tries = 0; break }
 	:: atomic { !dead2 && fd == T && !end2 && nW2 < N && (!answers || nR2 > nW2 || endR2) && !reset && nfull(s21) -> nW2++; s21!nW2 }
-	:: atomic { !dead2 && fd == T && !end2 && (!answers || nR2 > nW2 || endR2) && !reset -> end2 = true; fin21 = nW2 + 1 }
+	:: atomic { !dead2 && fd == T && !end2 && (!answers || nR2 > nW2 || endR2) && !reset -> said2(); fins21() }
 	:: atomic { !dead2 && fd == T && !endR2 && !reset && nempty(r12) -> r12?n; assert(n == nR2 + 1); nR2++; n = 0 }
-	:: atomic { !dead2 && fd == T && !endR2 && !reset && empty(r12) && empty(s12) && fin12 -> assert(fin12 == nR2 + 1); endR2 = true }
-	:: atomic { !dead2 && fd == T && reset && !(end2 && endR2) -> assert(pardoned); end2 = true; endR2 = true }
+	:: atomic { !dead2 && fd == T && !endR2 && !reset && empty(r12) && empty(s12) && fin12 -> assert(fin12 == nR2 + 1); over2() }
+	:: atomic { !dead2 && fd == T && reset && !(end2 && endR2) -> assert(pardoned); said2(); over2() }
 
 	:: atomic { !dead2 && fd == C && !end2 && nW2 < N && (!answers || nR2 > nW2 || endR2) && c1 && nfull(cin) -> nW2++; cin!nW2 }
-	:: atomic { !dead2 && fd == C && !end2 && (!answers || nR2 > nW2 || endR2) -> end2 = true; shut2 = true }
+	:: atomic { !dead2 && fd == C && !end2 && (!answers || nR2 > nW2 || endR2) -> said2(); shut2 = true }
 	:: atomic { !dead2 && fd == C && !endR2 && nempty(cout) -> cout?n; assert(n == nR2 + 1); nR2++; n = 0 }
-	:: atomic { !dead2 && fd == C && !endR2 && empty(cout) && (shut1 || !c1) -> endR2 = true;
-		if :: c1 || empty(cin) -> assert(dead1 || nW1 == nR2) :: !c1 && nempty(cin) -> assert(pardoned); end2 = true fi }
+	:: atomic { !dead2 && fd == C && !endR2 && empty(cout) && (shut1 || !c1) ->
+		if :: c1 || empty(cin) -> assert(dead1 || nW1 == nR2) :: !c1 && nempty(cin) -> assert(pardoned); said2() fi; over2() }
 
 	/* the switch: nobody else of this process is inside of a call */
 	:: atomic { !dead2 && fd == T && tries < TRIES && !ctlGone && !deadD && !end2 && !reset -> tries++; if :: !ctlGone -> tToD = true; toD!SWITCH :: else fi };
@@ -174,14 +194,14 @@ proctype App2()
 		:: !dead2 && unheard
 		:: atomic { !dead2 && slow -> dropControl() }
 		fi
-	:: atomic { !dead2 && early && fd != CLOSED && !(end2 && endR2) -> pardoned = true; end2 = true; endR2 = true }
+	:: atomic { !dead2 && early && fd != CLOSED && !(end2 && endR2) -> pardoned = true; said2(); over2() }
 	:: atomic { !dead2 && fd != CLOSED && end2 && endR2 -> if :: fd == T -> t2 = false; t2Drop() :: fd == C -> c2 = false fi; fd = CLOSED }
-	:: atomic { fd == CLOSED -> done2 = true; break }
+	:: atomic { fd == CLOSED -> fd = T; tries = 0; done2 = true; break }
 	od
 }
 
-inline joined() { d = LOCAL; d2 = d; cD = false }
-inline relayAgain() { d = RELAY; d2 = d; tD = false; t2Drop() }
+inline joined() { d = LOCAL; noted; cD = false }
+inline relayAgain() { d = RELAY; noted; tD = false; t2Drop() }
 inline over() { d = OVER; cD = false }
 
 proctype Daemon()
@@ -190,10 +210,10 @@ proctype Daemon()
 	byte n;
 
 	do
-	:: deadD -> break
+	:: atomic { deadD -> d = RELAY; break }
 	/* the relay of 1 */
 	:: atomic { relay12 && !deadD && !reset && nempty(cout) && nfull(s12) -> cout?n; s12!n; n = 0 }
-	:: atomic { relay12 && !deadD && !reset && empty(cout) && (shut1 || !c1) && !fin12 && (c1 || empty(cin)) -> fin12 = nW1 + 1 }
+	:: atomic { relay12 && !deadD && !reset && empty(cout) && (shut1 || !c1) && !fin12 && (c1 || empty(cin)) -> fins12() }
 	:: atomic { (d == RELAY || d == JOINING) && !deadD && !reset && nempty(r21) && nfull(cin) && c1 -> r21?n; cin!n; n = 0 }
 	:: atomic { (d == RELAY || d == JOINING) && !deadD && !reset && empty(s21) && empty(r21) && fin21 && !pageFin -> pageFin = true }
 	:: atomic { d == RELAY && !deadD && !reset && !c1 && (nempty(cin) || nempty(r21)) -> reset = true; over() }
@@ -206,20 +226,20 @@ proctype Daemon()
 		:: d == RELAY && !fin12 && !fin21 && !ctlGone -> d = JOINING
 		:: tD = false; t2Drop(); if :: !ctlGone -> toL!NO :: else fi
 		fi }
-	:: atomic { d == JOINING && !deadD && nothing12 && nothing21 && !fin12 && !fin21 && !ctlGone -> d = GRANTED; d2 = d; hand = OFFERED; cToL = true; toL!STREAM;
+	:: atomic { d == JOINING && !deadD && nothing12 && nothing21 && !fin12 && !fin21 && !ctlGone -> d = GRANTED; noted; hand = OFFERED; cToL = true; toL!STREAM;
 #ifdef FAULT_LETS_GO
 		cD = false;
 #endif
 		n = 0 }
 	:: atomic { d == JOINING && !deadD && !mayWait && !ctlGone -> relayAgain(); toL!NO }
 	:: atomic { toD?[SWITCHED] && !deadD -> toD?SWITCHED; assert(d == GRANTED); joined(); if :: !ctlGone -> toL!ACK :: else fi }
-	:: atomic { toD?[ABANDON] && !deadD -> toD?ABANDON; assert(d == GRANTED); relayAgain() }
+	:: atomic { toD?[ABANDON] && !deadD -> toD?ABANDON; assert(d == GRANTED); hand = VOID; relayAgain() }
 	/* 2 is gone, or has given us up: what it said before has been read, the rest stands in the page */
 	:: atomic { d == JOINING && !deadD && ctlGone && empty(toD) -> relayAgain() }
 	:: atomic { d == GRANTED && !deadD && ctlGone && empty(toD) -> if :: taken -> joined() :: else -> hand = VOID; relayAgain() fi }
 	/* the end */
 	:: atomic { d == LOCAL && !deadD && !c1 && !c2 -> tD = false; over() }
-	:: d == OVER && !deadD && empty(toD) && (done2 || dead2) -> break
+	:: atomic { d == OVER && !deadD && empty(toD) && (done2 || dead2) -> d = RELAY; break }
 	od
 }
 
@@ -235,8 +255,9 @@ end:	do
 	:: atomic { nempty(s12) && t2Gone -> s12?_; reset = true }
 	:: atomic { nempty(s21) && nfull(r21) -> s21?moved; r21!moved; moved = 0 }
 	:: atomic { slow && !ctlGone && !dead2 -> dropControl() }	/* another thread's request got no answer in time */
-	:: atomic { mortal -> mortal = false; pardoned = true; deadD = true; cD = false; tD = false; tToD = false; reset = true }
-	:: atomic { mortal -> mortal = false; pardoned = true; dead1 = true; c1 = false }
-	:: atomic { mortal -> mortal = false; pardoned = true; dead2 = true; c2 = false; t2 = false; dropControl(); t2Drop() }
+	:: atomic { mortal -> mortal = false; pardoned = true; deadD = true; cD = false; tD = false; tToD = false; reset = true;
+		drain(toD); drain(s12); drain(r12); drain(s21); drain(r21); fin12 = 0; if :: pageFin :: else -> fin21 = 0 fi }
+	:: atomic { mortal -> mortal = false; pardoned = true; dead1 = true; c1 = false; end1 = true; over1() }
+	:: atomic { mortal -> mortal = false; pardoned = true; dead2 = true; c2 = false; t2 = false; dropControl(); t2Drop(); said2(); over2() }
 	od
 }
