@@ -108,6 +108,9 @@ inline copy(to, from) {
 	to.fin = from.fin; to.peerFin = from.peerFin; to.direct = from.direct
 }
 inline forget(S) { S.framed = 0; S.took = 0; S.credit = 0; S.ring = 0; S.rd = 0; S.rx = 0; S.got = 0; S.fin = false; S.peerFin = false; S.direct = false }
+/* What nobody looks at any more is forgotten where it was looked at last, in the same step: fewer states. */
+inline drain(ch) { do :: nempty(ch) -> ch?_ :: empty(ch) -> break od }
+inline readAll() { readsEnd = true; nR = 0 }
 inline tDrop() { if :: !tL && !tToL && !tD && !over -> reset = true :: else fi }
 inline give(S) {	/* by the kernel */
 	if
@@ -244,8 +247,8 @@ inline unmapping() {
 	release();
 	atomic { unmapDone = false; unmapSaid = heard };
 	if
-	:: unmapDone -> assert(!single || !unreadThen || nempty(cin) || cFin || reset); unreadThen = false
-	:: noD -> unreadThen = false
+	:: atomic { unmapDone -> assert(!single || !unreadThen || nempty(cin) || cFin || reset); unreadThen = false; unmapDone = false }
+	:: atomic { noD -> unreadThen = false; unmapDone = false }
 	:: atomic { slow && !unmapDone -> unreadThen = false; if :: !ctlGone -> dropControl() :: else fi }
 	fi
 }
@@ -299,8 +302,8 @@ look:
 	:: bursts && !reset && blocked(M) && nfull(tout) -> sending(); atomic { leave(); lock = false }; goto look
 	:: atomic { call == READ && !due && (unread(M) || M.peerFin) && remains -> leave(); lock = false }; goto lost	/* nobody would come back to send it */
 	:: atomic { call == READ && (reset || clean) && unread(M) -> M.got++; nR++; leave(); lock = false }; goto out
-	:: atomic { call == READ && (reset || clean) && !unread(M) && M.peerFin -> readsEnd = true; leave(); lock = false }; goto out
-	:: atomic { reset && (call == WRITE || (!unread(M) && !M.peerFin)) -> assert(pardoned); readsEnd = true; writesEnd = true; leave(); lock = false }; goto out
+	:: atomic { call == READ && (reset || clean) && !unread(M) && M.peerFin -> readAll(); leave(); lock = false }; goto out
+	:: atomic { reset && (call == WRITE || (!unread(M) && !M.peerFin)) -> assert(pardoned); readAll(); writesEnd = true; leave(); lock = false }; goto out
 	:: call == WRITE && !reset && M.credit && !blocked(M) && behind(M) -> frame(); goto rest
 	:: call == READ && !reset && !due && !unread(M) && !M.peerFin && nempty(tin) -> taking(); atomic { leave(); lock = false }; goto look
 	:: call == WRITE && !reset && !M.credit && !blocked(M) && nempty(tin) -> taking(); atomic { leave(); lock = false }; goto look
@@ -333,8 +336,8 @@ lost:	atomic { !gate -> if :: mapped -> gate = true :: else -> goto look fi };
 carrier:
 	if
 	:: atomic { call == READ && nempty(cin) -> cin?n; nR++; assert(n == nR); n = 0 }
-	:: atomic { call == READ && empty(cin) && cFin -> readsEnd = true }
-	:: atomic { call == READ && empty(cin) && !cFin && !cD -> assert(reset || pardoned); readsEnd = true; writesEnd = true }
+	:: atomic { call == READ && empty(cin) && cFin -> readAll() }
+	:: atomic { call == READ && empty(cin) && !cFin && !cD -> assert(reset || pardoned); readAll(); writesEnd = true }
 	:: atomic { call == WRITE && !cD -> assert(reset || pardoned); writesEnd = true }
 	:: atomic { call == WRITE && cD && nfull(cout) -> nW++; accepted = nW; cout!nW }
 	fi;
@@ -353,17 +356,14 @@ out:	if
 	:: else
 	fi;
 	atomic { if :: bursts -> computes = true :: computes = false fi; slot[me] = false; call = 0; goto again };
-done:	atomic { left-- };
+done:	atomic { left--; if :: left == 0 -> gate = true :: else -> goto gone fi };
 	if
-	:: atomic { left == 0 -> gate = true };
-		if
-		:: mapped -> release()
-		:: !mapped
-		fi;
-		cL = false
-	:: left
-	fi
-	} unless { deadL }
+	:: mapped -> release()
+	:: !mapped
+	fi;
+	atomic { cL = false; unreadThen = false; gate = false };
+gone:	skip
+	} unless { atomic { deadL -> call = 0; k = 0; n = 0 } }
 }
 
 /* ---- the agent ---- */
@@ -394,7 +394,8 @@ done:	atomic { left-- };
 #define mayAck ((!unread(P) && empty(tin) && (cFin || !P.peerFin)) || full(cin))	/* what was unread lies in C, its FIN too */
 #endif
 inline taken() { d = AWAY; rung = bell; forget(P) }
-inline kill() { reset = true; cD = false; tD = false; d = OVER }
+inline ends() { cD = false; tD = false; d = OVER; want = false; wish = false; forget(P); drain(cout) }
+inline kill() { reset = true; ends() }
 inline import() {
 	copy(P, M);
 	want = false; unmapSaid = false; d = PUMP; rung = false; clears = false; bell = false;
@@ -467,7 +468,7 @@ proctype Daemon(byte mine)
 #ifndef FAULT_EARLY_KEEP
 			hand = VOID;
 #endif
-			stored = true; d = KEEPS
+			stored = kept && !noD; d = KEEPS
 		:: if :: !ctlGone -> toL!NO :: else fi
 		fi };
 		if
@@ -537,11 +538,11 @@ proctype Daemon(byte mine)
 	/* the application has closed */
 	:: atomic { d == PUMP && !cL && !reset && (unread(P) || nempty(cin)) -> assert(pardoned); kill() }
 	:: atomic { d == PUMP && !cL && !reset && empty(cout) && !P.ring && !P.fin -> P.fin = true; P.framed++ }
-	:: atomic { d == PUMP && !cL && P.fin && P.peerFin && !blocked(P) -> over = true; tD = false; d = OVER }
-	:: atomic { d == PUMP && reset -> cD = false; tD = false; d = OVER }
+	:: atomic { d == PUMP && !cL && P.fin && P.peerFin && !blocked(P) -> over = true; tD = false; d = OVER; want = false; wish = false; forget(P) }
+	:: atomic { d == PUMP && reset -> ends() }
 	:: atomic { (left == 0 || deadL) && d == OVER && empty(toD) && !unmapSaid && !acks -> break }
 	od
-	} unless { gen != mine }
+	} unless { atomic { gen != mine -> d = PUMP; noticed = false; acks = false; rung = false; clears = false } }
 }
 
 proctype Peer()
@@ -551,7 +552,7 @@ proctype Peer()
 	bool dSent = plainPeer, fSent, ended;
 
 	do
-	:: atomic { reset -> assert(pardoned); break }
+	:: atomic { reset -> assert(pardoned); got = 0; sent = 0; owed = 0; granted = 0; dSent = true; fSent = true; ended = true; break }
 	:: atomic { !reset && !dSent && !fSent && (!answers || octets > 0 || ended) && nfull(tin) -> sent++; tin!D,sent; dSent = true }
 	:: atomic { !reset && dSent && !fSent && nfull(tin) -> sent++; tin!F,sent; fSent = true }
 	:: atomic { !reset && owed && !ended && nfull(tin) -> owed--; granted++; sent++; tin!K,sent }
@@ -559,9 +560,9 @@ proctype Peer()
 		if
 		:: k == H -> assert(got % 2 == 1 && (got + 1) / 2 <= granted)
 		:: k == B -> assert(got % 2 == 0); octets++; owed++
-		:: k == E -> assert(got % 2 == 1 && octets >= accepted && !cL); ended = true
+		:: k == E -> assert(got % 2 == 1 && octets >= accepted && !cL); ended = true; owed = 0; granted = 0
 		fi; k = 0; n = 0 }
-	:: ended && fSent -> break
+	:: atomic { ended && fSent -> got = 0; sent = 0; owed = 0; granted = 0; dSent = true; break }
 	od
 }
 
@@ -593,20 +594,23 @@ init {
 #endif
 		fi;
 #endif
-		run Thread(0); run Thread(1); run Daemon(0); run Peer()
+		run Thread(0); if :: single -> left = 1 :: else -> run Thread(1) fi; run Daemon(0); run Peer();
+		if :: !mortalL && !mortalD && !slow -> goto well :: else fi
 	};
 	if
-	:: !mortalL && !mortalD && !slow
 	:: slow
 	:: atomic { slow && !ctlGone -> dropControl() }
-	:: atomic { mortalL -> deadL = true; pardoned = true; tL = false; cL = false; inside = 0; dropControl() };
+	:: atomic { mortalL -> deadL = true; pardoned = true; tL = false; cL = false; inside = 0; dropControl();
+		mapped = false; lock = false; gate = false; slot[0] = false; slot[1] = false; waits[0] = false; waits[1] = false; readAll(); writesEnd = true;
+		unreadThen = false; computes = false; nW = 0; tries = 0; forks = 0; left = 0; unmapDone = false };
 		pidDead = true
-	:: atomic { mortalD -> noD = true; ctlGone = true; unmapSaid = false; pardoned = true; gen++;
+	:: atomic { mortalD -> noD = true; ctlGone = true; unmapSaid = false; pardoned = true; gen++; forget(P);
 		do :: nempty(toD) -> toD?_ :: empty(toD) -> break od;
 		if :: kept :: else -> tD = false; cD = false; tDrop() fi };
 		if
 		:: kept -> run Daemon(1)
 		:: !kept
 		fi
-	fi
+	fi;
+well:	skip
 }
