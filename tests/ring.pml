@@ -60,7 +60,7 @@
 #define K 2		/* octets of the carrier */
 #define ARMS 3		/* how often it is armed */
 
-byte ring[R];
+byte ring[R];		/* octets, + 1; 0 once taken: what lies there then is nobody's */
 byte pos, tail;		/* the producer's position and flags are one word: changed in one step only */
 bool open, offered, armed, behind;
 byte arms;		/* each arm's position is another one; a part of the word as that is */
@@ -70,7 +70,7 @@ bool eof, broken;	/* the producer's end is closed; the consumer's is */
 bool plock, clock;	/* within either process */
 byte senders;		/* calls that are in the carrier */
 bit last;		/* who went there last */
-bool kicked;
+bool kicked, polls;	/* who polls is to be told; it is not done yet */
 bool has_armed;		/* under the consumer's lock: it did, and has not looked since */
 byte sleepers, calls;	/* threads that sleep for it in the kernel, or are about to; those in a call that receives, which cannot be told of anything but by it */
 byte sent[2], got[2];
@@ -81,6 +81,7 @@ chan front = [R] of { byte };	/* octets that the agent has for those who read wi
 
 inline take(v)
 {
+	assert(v / 8 < 2);
 	assert(v % 8 == got[v / 8]);	/* in order, none lost, none twice */
 	got[v / 8]++
 }
@@ -146,12 +147,12 @@ inline disarm()
 		assert(calls == 0);
 		d_step { armed = false; b = fills; behind = false };
 		if
-		:: b -> d_step { carrier?v; ring[tail % R] = v }
+		:: b -> d_step { carrier?v; ring[tail % R] = v + 1; v = 0; b = false }
 		:: else
 		fi;
 		has_armed = false;
 		if
-		:: sleepers > 0 -> d_step { open = false; offered = false }; kicked = true	/* who sleeps is told, and woken by the carrier from now on */
+		:: sleepers > 0 -> d_step { open = false; offered = false }; kicked = polls	/* who sleeps is told, and woken by the carrier from now on */
 		:: else
 		fi
 	:: else
@@ -172,10 +173,22 @@ inline arm()
 	fi
 }
 
-/* What a sender has read, and needs no more: fewer states. */
+/* What a sender, or who receives, has read, and needs no more: fewer states. */
 inline forget()
 {
 	h = 0; t = 0; o = false; w = false; a = false; g = 0; was = 0; first = false; before = false
+}
+inline leaves()
+{
+	h = 0; v = 0; n = 0; g = 0; o = false; w = false; a = false; b = false
+}
+inline unlock()
+{
+	d_step { leaves(); clock = false }
+}
+inline told_so()	/* who polled */
+{
+	h = 0; v = 0; g = 0; o = false; w = false; a = false; b = false; polls = false; kicked = false
 }
 
 /* Before anything is left to the kernel; then it is looked once more. */
@@ -191,54 +204,52 @@ proctype Sender(bit who)
 
 	{
 	skip;
-again:	skip;
-	if
+again:	if
 	:: sent[who] == most(who) -> goto out
 	:: true -> goto out	/* it may send less */
-	:: sent[who] < most(who) -> atomic { !plock -> plock = true }
+	:: atomic { sent[who] < most(who) && !plock -> plock = true }
 	fi;
-try:	skip;
-	d_step { o = open; w = offered; a = armed; g = arms; h = pos };
+try:	atomic { o = open; w = offered; a = armed; g = arms; h = pos };
 	t = tail;
 	if
-	:: o && h - t < R ->
-		ring[h % R] = who * 8 + sent[who];
+	:: d_step { o && h - t < R -> ring[h % R] = who * 8 + sent[who] + 1; t = 0 };
 		d_step {
 			if
 #ifdef FAULT_PUBLISH
 			:: true -> pos = h + 1; sent[who]++; o = false
 #else
 			:: same -> pos = h + 1; sent[who]++; o = false
-			:: else
+			:: else -> ring[h % R] = 0
 #endif
 			fi
 		};
 		if
-		:: !o -> d_step { forget(); plock = false }; goto again
-		:: else -> goto try
+		:: d_step { !o -> forget(); plock = false }; goto again
+		:: d_step { o -> forget() }; goto try
 		fi
 	:: o && h - t == R ->
 #ifdef FAULT_FULL
-		skip;		/* it stays open, and they go into the carrier all the same */
-		goto send
+		goto send	/* it stays open, and they go into the carrier all the same */
 #else
-		d_step { if :: same -> open = false :: else fi };
+		d_step { if :: same -> open = false :: else fi; forget() };
 		goto try
 #endif
 	:: !o && w && h == t ->
 		if
-		:: !unread && !inside -> d_step { if :: same -> open = true :: else fi }; goto try
+		:: !unread && !inside -> d_step { if :: same -> open = true :: else fi; forget() }; goto try
 		:: unread || inside -> goto send
 		fi
 	:: else -> goto send
 	fi;
-send:	skip;
-	d_step {
+send:	atomic {
+#ifdef ARMED
 		was = g;
 		first = !wet;
 		before = inside;
-		senders++;
-		last = who
+		last = who;
+#endif
+		h = 0; t = 0; o = false; w = false; a = false; g = 0;
+		senders++
 	};
 	plock = false;
 end_full:	/* nobody reads any more */
@@ -262,6 +273,7 @@ end_full:	/* nobody reads any more */
 out:	skip
 	} unless { dead };
 	atomic {
+		forget();
 		ended++;
 		if
 		:: ended == 2 -> eof = true
@@ -271,6 +283,13 @@ out:	skip
 	}
 }
 
+/* Who receives alone works on tail, under the lock: to look there is no step for anybody else. */
+#ifdef FAULT_LOOK
+#define there (tail < h && open)
+#else
+#define there (tail < h)
+#endif
+
 proctype Reader()
 {
 	byte h, v, n, g;
@@ -278,74 +297,60 @@ proctype Reader()
 
 	{
 	skip;
-again:	skip;
-	atomic { !clock -> clock = true };
+again:	atomic { !clock -> clock = true };
+#ifdef ARMED
 	disarm();
-	d_step { o = open; w = offered; a = armed; g = arms; h = pos };
-	if	/* while it is offered, of the carrier what was there before it can have been opened */
-	:: !o && w && tail == h ->
-		n = len(carrier);
-		if
-		:: still && n > 0 ->
-			do
-			:: more -> d_step { carrier?v; take(v); v = 0; if :: n > 0 -> n-- :: else fi }
-			:: else -> break
-			od;
-			skip;
-			d_step { n = 0; o = false; w = false; h = 0; clock = false };
-			goto again
-		:: else -> n = 0
-		fi
-	:: else
-	fi;
-	if
-	:: o || w ->
-		if
-		:: shut()
-		:: true		/* it looks only, as who does not wait */
-		fi
-	:: else
-	fi;
-#ifdef FAULT_LOOK
-	if
-	:: tail < h && open ->
-#else
-	if
-	:: tail < h ->
 #endif
-		if
-		:: v = ring[tail % R]; d_step { tail++; take(v); v = 0; h = 0; clock = false }; goto again
-		:: clock = false; goto out
+	atomic {
+		o = open; w = offered; a = armed; g = arms; h = pos;
+		if	/* while it is offered, of the carrier what was there before it can have been opened */
+		:: !o && w && tail == h
+		:: else -> goto look
 		fi
-	:: else
-	fi;
+	};
+	n = len(carrier);
 	if
-#ifdef LEAVES
-	:: sleepers == 0 && !let_go -> goto leave
-#endif
-	:: true -> clock = false; goto out	/* it reads no more */
-	:: o || w -> clock = false; goto again
+	:: still && n > 0 ->
+		do
+		:: more -> d_step { carrier?v; take(v); v = 0; if :: n > 0 -> n-- :: else fi }
+		:: else -> break
+		od;
+		atomic { leaves(); clock = false };
+		goto again
+	:: else -> n = 0
+	fi;
+look:	if
+	:: d_step { o || w -> open = false; offered = false; o = false; w = false; h = pos }	/* shut */
+	:: o || w	/* it looks only, as who does not wait */
 	:: !o && !w
+	fi;
+	if
+	:: atomic { there -> v = ring[tail % R] - 1 }; d_step { ring[tail % R] = 0; tail++; take(v); leaves(); clock = false }; goto again
+#ifdef LEAVES
+	:: !there && sleepers == 0 && !let_go -> goto leave
+#endif
+	:: d_step { true -> leaves(); clock = false }; goto out	/* it reads no more */
+	:: d_step { !there && (o || w) -> leaves(); clock = false }; goto again
+	:: !there && !o && !w
 	fi;
 	if
 	:: atomic { carrier?v -> take(v); v = 0 };
 		if
 		:: offers && sleepers == 0 -> goto offer	/* whatever else is in the carrier: it is looked into as long as the ring is not open */
-		:: true -> clock = false; goto again
+		:: true -> unlock(); goto again
 		fi
 	:: nempty(carrier) && stages ->
 		tail = 0;	/* at once more than is asked for: it is in the ring then, as if the producer had put it there */
 		n = 0;
 		do
-		:: n < R && nempty(carrier) -> d_step { carrier?v; ring[n] = v; v = 0; n++ }
+		:: n < R && nempty(carrier) -> d_step { carrier?v; ring[n] = v + 1; v = 0; n++ }
 		:: n > 0 -> break
 		od;
-		skip;
-		d_step { if :: same -> pos = n :: else -> assert(false) fi; n = 0 };
+		atomic { if :: same -> pos = n :: else -> assert(false) fi; n = 0 };
 #ifndef FAULT_STAGE
-		kicked = true;	/* who sleeps for it is told */
+		kicked = polls;	/* who sleeps for it is told */
 #endif
-		clock = false;
+		unlock();
 		goto again
 	:: empty(carrier) && eof -> goto end
 	:: empty(carrier) && !eof
@@ -357,11 +362,11 @@ again:	skip;
 	:: true
 	fi;
 	if
-	:: nempty(carrier) || has_armed -> clock = false; goto again	/* without a sleep */
+	:: nempty(carrier) || has_armed -> unlock(); goto again	/* without a sleep */
 	:: empty(carrier)
 	fi;
 	if
-	:: sleepers++; calls++; clock = false; (nempty(carrier) || eof || idle); sleepers--; calls--;
+	:: d_step { sleepers++; calls++ }; unlock(); (nempty(carrier) || eof || idle); sleepers--; calls--;
 		if
 		:: empty(carrier) && !eof -> goto out
 		:: nempty(carrier) || eof -> goto again
@@ -373,7 +378,7 @@ again:	skip;
 #endif
 offer:		tail = 0;	/* it begins anew, on its first page */
 		d_step { if :: same -> pos = 0; offered = true :: else fi };
-		clock = false;
+		unlock();
 		goto again
 	fi;
 leave:	/* what is left in the ring comes before what others read of the carrier; nothing comes behind it there */
@@ -381,24 +386,24 @@ leave:	/* what is left in the ring comes before what others read of the carrier;
 	shut();
 	do
 #ifndef FAULT_REST
-	:: tail < h -> d_step { front!ring[tail % R]; tail++ }
+	:: tail < h -> d_step { front!(ring[tail % R] - 1); ring[tail % R] = 0; tail++ }
 	:: tail == h -> break
 #else
 	:: true -> break
 #endif
 	od;
 	do
-	:: d_step { front?v; take(v) }
-	:: empty(front) -> clock = false; goto again	/* it has it for itself again */
-	:: d_step { empty(front) && nempty(carrier) -> carrier?v; take(v) }
+	:: d_step { front?v; take(v); v = 0 }
+	:: empty(front) -> unlock(); goto again	/* it has it for itself again */
+	:: d_step { empty(front) && nempty(carrier) -> carrier?v; take(v); v = 0 }
 	:: empty(front) && empty(carrier) && eof -> goto end
 	od;
 end:
 	assert(tail == pos);
 	assert(got[0] == sent[0] && got[1] == sent[1]);
-	clock = false;
+	unlock();
 out:	skip
-	} unless { broken }
+	} unless { d_step { broken -> leaves() } }
 }
 
 proctype Poller()
@@ -407,30 +412,28 @@ proctype Poller()
 	bool o, w, a, b;
 
 	{
-	skip;
 	atomic { !clock -> clock = true };
+#ifdef ARMED
 	disarm();
+#endif
 	shut();
 	if
-	:: tail < h -> clock = false; goto told
-	:: else
-	fi;
-	if
+	:: d_step { tail < h -> told_so(); clock = false }; goto told
 #ifdef ARMED
-	:: calls == 0 && arms < ARMS -> d_step { a = armed; g = arms }; arm()
+	:: tail >= h && calls == 0 && arms < ARMS -> d_step { a = armed; g = arms }; arm()
 #endif
-	:: true
+	:: tail >= h
 	fi;
 	if
-	:: nempty(carrier) -> clock = false; goto told
+	:: nempty(carrier) -> d_step { told_so(); clock = false }; goto told
 	:: empty(carrier)
 	fi;
 	sleepers++;
-	clock = false;
+	d_step { h = 0; g = 0; o = false; w = false; a = false; clock = false };
 	(nempty(carrier) || eof || idle || kicked);
-	sleepers--;
+	d_step { sleepers--; told_so() };
 told:	skip
-	} unless { broken }
+	} unless { d_step { broken -> told_so() } }
 }
 
 init {
@@ -439,12 +442,13 @@ init {
 		run Sender(1);
 		run Reader();
 #if !defined(SECOND) && !defined(LEAVES) && !defined(ALONE)
+		polls = true;
 		run Poller()
 #endif
 	}
 	if
-	:: true -> dead = true
-	:: true -> broken = true
+	:: d_step { dead = true; plock = false; senders = 0; last = 0 }
+	:: d_step { broken = true; clock = false; kicked = false; has_armed = false; sleepers = 0; calls = 0; got[0] = 0; got[1] = 0; do :: nempty(front) -> front?_ :: empty(front) -> break od; skip }
 	:: true
 	fi
 }
