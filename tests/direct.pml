@@ -45,7 +45,7 @@ proctype Other()
 
 	do
 	:: d_step { sent_up < N && c_held > 0 && nfull(c_up) -> c_up!sent_up; sent_up++ }
-	:: d_step { nempty(c_down) -> c_down?v; assert(v == got_down); got_down++ }
+	:: d_step { nempty(c_down) -> c_down?v; assert(v == got_down); got_down++; v = 0 }
 	:: c_held == 0 && empty(c_down) ->
 		if
 		:: fin || word == NONE -> assert(program_dead && got_down == sent_down)
@@ -63,10 +63,10 @@ proctype Program()
 
 	{
 	do
-	:: d_step { !direct && nempty(n_up) -> n_up?v; assert(v == got_up); got_up++ }
+	:: d_step { !direct && nempty(n_up) -> n_up?v; assert(v == got_up); got_up++; v = 0 }
 	:: d_step { !direct && n_daemon && sent_down < N && nfull(n_down) -> n_down!sent_down; sent_down++ }
 	:: !direct && !n_daemon && empty(n_up) -> assert(daemon_dead && word != NONE); break	/* a reset */
-	:: d_step { direct && nempty(c_up) -> c_up?v; assert(v == got_up); got_up++ }
+	:: d_step { direct && nempty(c_up) -> c_up?v; assert(v == got_up); got_up++; v = 0 }
 	:: d_step { direct && sent_down < N && nfull(c_down) -> c_down!sent_down; sent_down++ }
 	:: !direct && n_daemon && tries < TRIES && empty(n_up) ->
 		tries++;
@@ -90,7 +90,7 @@ proctype Program()
 #endif
 			if
 			:: done ->
-				d_step { direct = true; n_program = false }
+				d_step { done = false; direct = true; n_program = false }
 			:: else ->
 				d_step { c_held--; has = false }
 			fi;
@@ -108,6 +108,7 @@ proctype Program()
 	if
 	:: program_dead ->
 		d_step {
+			tries = 0; done = false;	/* who is dead knows nothing, and what nobody looks at any more is forgotten: fewer states */
 			n_program = false;
 			told = true;
 			if :: has -> c_held-- :: else fi;
@@ -124,19 +125,19 @@ proctype Daemon()
 
 	{
 	do
-	:: d_step { up == 0 && nempty(c_up) -> c_up?v; up = v + 1 }
+	:: d_step { up == 0 && nempty(c_up) -> c_up?v; up = v + 1; v = 0 }
 	:: d_step { up > 0 && nfull(n_up) && n_program -> n_up!(up - 1); up = 0 }
-	:: d_step { down == 0 && nempty(n_down) -> n_down?v; down = v + 1 }
+	:: d_step { down == 0 && nempty(n_down) -> n_down?v; down = v + 1; v = 0 }
 	:: d_step { down > 0 && nfull(c_down) -> c_down!(down - 1); down = 0 }
 	:: !n_program && down == 0 && empty(n_down) -> fin = true; goto over
 	:: asked ->
 		asked = false;
 		if	/* requests that wait for octets end, or bring some */
-		:: d_step { up == 0 && nempty(c_up) -> c_up?v; up = v + 1 }
+		:: d_step { up == 0 && nempty(c_up) -> c_up?v; up = v + 1; v = 0 }
 		:: true
 		fi;
 		if
-		:: d_step { down == 0 && nempty(n_down) -> n_down?v; down = v + 1 }
+		:: d_step { down == 0 && nempty(n_down) -> n_down?v; down = v + 1; v = 0 }
 		:: true
 		fi;
 		done = true;
@@ -156,7 +157,7 @@ proctype Daemon()
 		if
 		:: !done ->
 			cas(ASKED, ON, done);
-			atomic { if :: !told -> answered = true :: else fi }
+			atomic { done = false; if :: !told -> answered = true :: else fi }
 		:: else ->
 			atomic { answered = true; if :: !told -> yes = true; c_held++ :: else fi };
 #ifdef FAULT_KEEP
@@ -174,7 +175,7 @@ proctype Daemon()
 #endif
 			if
 			:: word == NONE && !done -> goto over
-			:: else
+			:: atomic { else -> done = false }
 			fi
 		fi
 	:: got_up == N && got_down == N && !asked -> goto out
@@ -184,7 +185,7 @@ over:	skip;
 out:	skip
 	} unless { daemon_dead };
 	if
-	:: daemon_dead -> d_step { if :: n_daemon -> c_held--; n_daemon = false :: else fi }
+	:: daemon_dead -> d_step { up = 0; down = 0; done = false; if :: n_daemon -> c_held--; n_daemon = false :: else fi }
 	:: else
 	fi
 }

@@ -42,7 +42,7 @@ byte sent, got;
 bool said_fin, said_rst;	/* to the reader */
 byte buf;			/* what the daemon has in hand, + 1 */
 
-inline take(v) { assert(v == got); got++ }
+inline take(v) { assert(v == got); got++; v = 0 }	/* and v is forgotten, as whatever nobody looks at any more: fewer states */
 
 /* What the library makes of a hang-up. */
 inline verdict(state)
@@ -83,8 +83,6 @@ over:	c_ended = true; c_gone = true
 
 proctype Giver()
 {
-	byte x;
-
 	{
 	held = true;
 	if
@@ -106,7 +104,7 @@ wait:	if
 			next = true;
 			c_held++;
 			n_gone = false;
-			do :: nempty(n) -> n?x :: empty(n) -> break od;
+			do :: nempty(n) -> n?_ :: empty(n) -> break od;
 			run Daemon(true)
 		};
 		goto wait
@@ -123,7 +121,7 @@ reset:
 		c_cut = true;
 #ifndef FAULT_DRAIN
 		do
-		:: d_step { nempty(c) -> c?x }
+		:: d_step { nempty(c) -> c?_ }
 		:: empty(c) -> break
 		od;
 #endif
@@ -198,7 +196,7 @@ inline record(state, what)
 proctype Daemon(bool second)
 {
 	byte i, v;
-	bool up_over, down_over;
+	bool up_over;
 
 	{
 	(asked || gave_up || program_dead);
@@ -221,7 +219,7 @@ proctype Daemon(bool second)
 #endif
 	do
 	:: d_step { !up_over && i < ring && nfull(n) -> n!i; i++ }
-	:: d_step { !up_over && i == ring && buf == 0 && nempty(c) -> c?v; buf = v + 1 }
+	:: d_step { !up_over && i == ring && buf == 0 && nempty(c) -> c?v; buf = v + 1; v = 0 }
 	:: d_step { !up_over && i == ring && buf > 0 && nfull(n) && n_held -> n!(buf - 1); buf = 0 }
 	:: !up_over && !n_held ->	/* nobody reads it */
 		record(theirs, (len(n) > 0 || buf > 0 || i < ring -> RST : FIN));
@@ -257,6 +255,7 @@ finish:
 out:	skip
 	} unless { daemon_dead && !second };
 	d_step {
+		i = 0; up_over = false;
 		n_gone = true;
 		if :: asked -> c_held-- :: else fi
 	}
