@@ -98,13 +98,19 @@ bool pardoned;			/* a reset may be seen: somebody died, or closed early */
 #define appEnded (deadL || writesEnd)
 #define unread(q) (len(q) > 0)
 
+/* What nobody looks at any more is forgotten where it was looked at last, in the same step: fewer states. Who has read to the end counts no more, and
+ * of a FIN that was read it is known that there is one. */
+inline drain(ch) { do :: nempty(ch) -> ch?_ :: empty(ch) -> break od }
+inline resets() { reset = true; drain(tout) }
+inline readAll() { readsEnd = true; nR = 0; if :: finIn -> finIn = 1 :: else fi }
+
 /* What the kernel does when the last holder of T lets go */
 inline tDrop() {
 	if
 	:: !tL && !tToD && !tD && !tToL && !tGone ->
 		tGone = true;
 		if
-		:: linger || unread(tin) -> reset = true
+		:: linger || unread(tin) -> resets()
 		:: else -> if :: !finOut && !reset -> finOut = (appEnded -> nW + 1 : NONE) :: else fi
 		fi
 	:: else
@@ -223,7 +229,7 @@ inline goingBack() {
 #else
 #define mayClose (!lock && (me == 0 || !slot[0]))
 #endif
-inline closing() { pardoned = true; fd = CLOSED; tL = false; cL = false; writesEnd = true; readsEnd = true; tDrop() }
+inline closing() { pardoned = true; fd = CLOSED; tL = false; cL = false; writesEnd = true; readAll(); tDrop() }
 
 proctype Thread(bit me)
 {
@@ -254,10 +260,10 @@ again:	do
 	:: o == CLOSED
 	/* blocked, or not; a poll is a read that takes nothing */
 	:: call == READ && o == T && nempty(tin) && !reset -> tin?n; assert(n == nR + 1); nR++
-	:: call == READ && o == T && (reset || (empty(tin) && finIn)) -> assert(reset || finIn == nR + 1); readsEnd = true
+	:: call == READ && o == T && (reset || (empty(tin) && finIn)) -> assert(reset || finIn == nR + 1); readAll()
 	:: call == READ && o == C && nempty(cin) -> cin?n; assert(n == nR + 1); nR++
-	:: call == READ && o == C && empty(cin) && cFin -> assert(finIn == nR + 1); readsEnd = true
-	:: call == READ && o == C && empty(cin) && !cFin && !cD -> assert(reset || pardoned); readsEnd = true; writesEnd = true
+	:: call == READ && o == C && empty(cin) && cFin -> assert(finIn == nR + 1); readAll()
+	:: call == READ && o == C && empty(cin) && !cFin && !cD -> assert(reset || pardoned); readAll(); writesEnd = true
 	:: call == READ && how == NONBLOCK && o == T && empty(tin) && !finIn
 	:: call == READ && how == NONBLOCK && o == C && empty(cin) && !cFin && cD
 	:: call == WRITE && o == T && reset -> writesEnd = true
@@ -277,11 +283,11 @@ done:	atomic {
 		:: else
 		fi
 	}
-	} unless { deadL }
+	} unless { atomic { deadL -> call = 0; o = CLOSED; served = false } }
 }
 
 #define cOpen (cL || cToL)
-inline over() { d = NOTHING; cD = false; tD = false; tDrop() }
+inline over() { d = NOTHING; moving = false; cD = false; tD = false; tDrop() }
 
 proctype Daemon()
 {
@@ -338,7 +344,7 @@ proctype Daemon()
 		backing = false; moving = false; over() }
 	:: atomic { d == NOTHING && (left == 0 || deadL) && empty(toD) -> break }
 	od
-	} unless { deadD }
+	} unless { atomic { deadD -> d = NOTHING; moving = false; backing = false } }
 }
 
 proctype Peer()
@@ -347,12 +353,12 @@ proctype Peer()
 	bool fin;
 
 	do
-	:: reset -> assert(pardoned); break
-	:: atomic { !reset && !finIn && sent < maxIn && (!answers || got > sent || fin) && nfull(tin) -> sent++; tin!sent; if :: tGone -> reset = true :: else fi }
-	:: atomic { !reset && !finIn && (!answers || got > sent || fin) -> finIn = sent + 1 }
+	:: atomic { reset -> assert(pardoned); got = 0; sent = 0; fin = false; break }
+	:: atomic { !reset && !finIn && sent < maxIn && (!answers || got > sent || fin) && nfull(tin) -> sent++; tin!sent; if :: tGone -> resets() :: else fi }
+	:: atomic { !reset && !finIn && (!answers || got > sent || fin) -> finIn = (readsEnd -> 1 : sent + 1); sent = 0 }
 	:: atomic { !reset && nempty(tout) -> tout?n; assert(n == got + 1); got++; n = 0 }
-	:: atomic { !reset && empty(tout) && finOut && !fin -> assert(finOut == got + 1); fin = true }
-	:: fin && finIn -> break
+	:: atomic { !reset && empty(tout) && finOut && !fin -> assert(finOut == got + 1); fin = true; got = 0; finOut = 1 }
+	:: atomic { fin && finIn -> fin = false; break }
 	od
 }
 
@@ -398,12 +404,12 @@ init {
 #endif
 		run Thread(0); run Thread(1); run Daemon(); run Peer()
 	};
-	if
-	:: !mortal && !slow
+end:	if	/* where nothing goes wrong it stays here */
 	:: slow
 	:: atomic { slow && !ctlGone -> dropControl() }	/* another thread's request got no answer in time */
-	:: atomic { mortal && !deadD -> deadD = true; pardoned = true; cD = false; tD = false; tToD = false; tDrop() }
-	:: atomic { mortal -> deadL = true; pardoned = true; fd = CLOSED; cL = false; tL = false; lock = false; slot[0] = false; slot[1] = false; dropControl() }
-	:: atomic { mortal && !tGone -> pardoned = true; reset = true }
+	:: atomic { mortal && !deadD -> deadD = true; pardoned = true; cD = false; tD = false; tToD = false; tDrop(); drain(toD); drain(cout) }
+	:: atomic { mortal -> deadL = true; pardoned = true; fd = CLOSED; cL = false; tL = false; lock = false; slot[0] = false; slot[1] = false; dropControl();
+		writesEnd = true; readAll(); tries = 0; left = 0 }
+	:: atomic { mortal && !tGone -> pardoned = true; resets() }
 	fi
 }
