@@ -594,10 +594,9 @@ init {
 #endif
 		fi;
 #endif
-		run Thread(0); if :: single -> left = 1 :: else -> run Thread(1) fi; run Daemon(0); run Peer();
-		if :: !mortalL && !mortalD && !slow -> goto well :: else fi
+		run Thread(0); if :: single -> left = 1 :: else -> run Thread(1) fi; run Daemon(0); run Peer()
 	};
-	if
+end:	if	/* where nothing goes wrong it stays here */
 	:: slow
 	:: atomic { slow && !ctlGone -> dropControl() }
 	:: atomic { mortalL -> deadL = true; pardoned = true; tL = false; cL = false; inside = 0; dropControl();
@@ -611,6 +610,5 @@ init {
 		:: kept -> run Daemon(1)
 		:: !kept
 		fi
-	fi;
-well:	skip
+	fi
 }
