@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Asks systemd over the system bus; one that does not answer is given up soon. */
+/* Asks systemd over the system bus. */
 #include "systemd.h"
 
 #include <errno.h>
@@ -15,8 +15,14 @@
 #define NAME	  "org.freedesktop.systemd1"
 #define PATH	  "/org/freedesktop/systemd1"
 #define MANAGER	  NAME ".Manager"
-#define ANSWER_US 2000000u
+#define ANSWER_US 30000000u	/* it may be busy with packages, on a busy machine */
+#define HASTE_US  2000000u	/* for one finding among others */
 #define CHANGE_US 90000000u	/* reading all units again; stopping and starting one */
+
+static uint64_t answer_us(void)
+{
+	return iwctl.patience_ms ? HASTE_US : ANSWER_US;
+}
 
 static int fail(const char *what, int r, const sd_bus_error *e)
 {
@@ -41,7 +47,7 @@ static sd_bus *bus_open(void)
 		return bus;
 	r = sd_bus_open_system(&bus);
 	if (r >= 0)
-		r = iwctl_bus_greeting(bus, ANSWER_US);
+		r = iwctl_bus_greeting(bus, answer_us());
 	if (r >= 0)
 		return bus;
 	if (r == -ETIMEDOUT)
@@ -84,7 +90,7 @@ static int manager(const char *member, const char *arg, sd_bus_message **reply)
 
 	if (m)
 		sd_bus_message_append(m, "s", arg);
-	return call(m, arg, ANSWER_US, reply);
+	return call(m, arg, answer_us(), reply);
 }
 
 static int not_understood(const char *what)
@@ -101,7 +107,7 @@ static int properties(const char *path, const char *interface, json_t *into)
 
 	if (m)
 		sd_bus_message_append(m, "s", interface);
-	code = call(m, path, ANSWER_US, &reply);
+	code = call(m, path, answer_us(), &reply);
 	if (code != IWCTL_OK)
 		return code;
 	o = iwctl_bus_value(reply);
@@ -157,7 +163,7 @@ int systemd_matching(const char *pattern, json_t **out)
 
 	if (m)
 		sd_bus_message_append(m, "asas", 0, 1, pattern);
-	code = call(m, pattern, ANSWER_US, &reply);
+	code = call(m, pattern, answer_us(), &reply);
 	return code == IWCTL_OK ? column(reply, 0, out) : code;
 }
 
@@ -220,7 +226,7 @@ static int subscribe(void)
 
 	if (done)
 		return IWCTL_OK;
-	code = call(method(PATH, MANAGER, "Subscribe"), "Subscribe", ANSWER_US, &reply);
+	code = call(method(PATH, MANAGER, "Subscribe"), "Subscribe", answer_us(), &reply);
 	if (code == IWCTL_OK)
 		sd_bus_message_unref(reply);
 	done = code == IWCTL_OK;

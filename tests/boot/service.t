@@ -30,6 +30,14 @@ sh_in 1 'cp /bin/sleep /usr/local/bin/iwt-suid; chmod u+s /usr/local/bin/iwt-sui
 ok $? "services run" || m 1 journalctl -q --no-pager -n 30 | sed 's/^/# /'
 unit_files 1 >"$RIG_DIR/units"
 
+# a systemd that has something else to do for a while
+kill -STOP "${MACHINE_INIT[1]}"
+{ sleep 4; kill -CONT "${MACHINE_INIT[1]}"; } &
+resumed=$!
+out=$(says redis on --dry-run)
+is "$? $(grep -c '^would write /etc/systemd/system/redis-server.service.d/iwsock.conf:$' <<<"$out")" "0 1" "systemd takes four seconds to answer: it is waited for" || diag "$out"
+wait $resumed
+
 out=$(says redis on --dry-run)
 is "$? $(grep -c '^would write /etc/systemd/system/redis-server.service.d/iwsock.conf:$' <<<"$out") $(grep -c '^ExecPaths="/usr/local/lib"$' <<<"$out")" "0 1 1" \
 	"an alias is its unit, where execution is forbidden; --dry-run shows" || diag "$out"
