@@ -16,6 +16,7 @@
 #define PATH	  "/org/freedesktop/systemd1"
 #define MANAGER	  NAME ".Manager"
 #define ANSWER_US 30000000u	/* it may be busy with packages, on a busy machine */
+#define BUS_US	  10000000u	/* for the bus to let us in */
 #define HASTE_US  2000000u	/* for one finding among others */
 #define CHANGE_US 90000000u	/* reading all units again; stopping and starting one */
 
@@ -47,7 +48,7 @@ static sd_bus *bus_open(void)
 		return bus;
 	r = sd_bus_open_system(&bus);
 	if (r >= 0)
-		r = iwctl_bus_greeting(bus, answer_us());
+		r = iwctl_bus_greeting(bus, iwctl.patience_ms ? HASTE_US : BUS_US);
 	if (r >= 0)
 		return bus;
 	if (r == -ETIMEDOUT)

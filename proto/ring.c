@@ -122,6 +122,11 @@ static ssize_t left(const struct iw_ring *r, uint64_t w)
 	return n > r->len ? -EPROTO : (ssize_t)n;
 }
 
+bool iw_ring_waits(const struct iw_ring *r, uint64_t word)
+{
+	return (word & FLAGS) == IW_RING_OFFERED && !left(r, word);
+}
+
 ssize_t iw_ring_left(const struct iw_ring *r)
 {
 	return left(r, atomic_load_explicit(&r->dir->head, memory_order_acquire));

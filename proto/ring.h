@@ -82,6 +82,11 @@ static inline bool iw_ring_is_shut(const struct iw_ring *r)
 	return !(atomic_load_explicit(&r->dir->head, memory_order_relaxed) & (IW_RING_OPEN | IW_RING_OFFERED));
 }
 
+/*
+ * It is offered and empty, by that word of it (iw_ring_word): so is what the carrier has now, if the word is still the same behind a look at it. So many octets, and no
+ * more, may be read there without shutting it: they come before all that it will have.
+ */
+bool iw_ring_waits(const struct iw_ring *r, uint64_t word);
 /* Octets in the ring, or -EPROTO: the other side has written nonsense. */
 ssize_t iw_ring_left(const struct iw_ring *r);
 /* Copies len of them, of those that are there, to v[] from skip on, without what lies before them (`ahead`); they stay. */

@@ -97,7 +97,7 @@ static bool nothing(struct iw_mapped_call *c, long *before)
 	if (atomic_load_explicit(&iw_stream_other(s)->shut, memory_order_relaxed) & (IW_SHUT_CLOSED | IW_SHUT_WR))
 		return false;
 	n = open ? 0 : iw_carrier.inq(s, atomic_load(&s->mapped));
-	if (n > 0 && iw_ring_word(&s->ring.rx) == word)
+	if (n > 0 && iw_ring_waits(&s->ring.rx, word) && iw_ring_word(&s->ring.rx) == word)
 		*before = n;
 	if (n || waits(c))
 		return !n;

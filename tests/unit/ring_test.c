@@ -333,6 +333,22 @@ static void produce(struct talk *t)
 	_exit(0);
 }
 
+/* Of the carrier, that come before all that the ring will have. */
+static size_t carrier_before(struct talk *t, const struct iw_ring *r)
+{
+	struct timespec ts = { 0, 100000 };
+	uint64_t w;
+	int q = 0;
+
+	if (!rnd(t, 8))		/* since it was empty: it may be full by now, and the rest in the carrier */
+		nanosleep(&ts, NULL);
+	w = iw_ring_word(r);
+	pause_some(t);
+	assert_int_equal(ioctl(t->fd, FIONREAD, &q), 0);
+	pause_some(t);
+	return q > 0 && iw_ring_waits(r, w) && iw_ring_word(r) == w ? (size_t)q : 0;
+}
+
 /* Returns how many octets came before the end. */
 static uint64_t consume(struct talk *t)
 {
@@ -342,7 +358,7 @@ static uint64_t consume(struct talk *t)
 	bool is_armed = false, shut;
 
 	for (;;) {
-		size_t len = 1 + rnd(t, t->most), behind;
+		size_t len = 1 + rnd(t, t->most), behind, before;
 		uint8_t *mem;
 		ssize_t n;
 
@@ -357,13 +373,17 @@ static uint64_t consume(struct talk *t)
 		shut = iw_ring_is_shut(&r);	/* before the look: nothing comes behind it then */
 		pause_some(t);
 		n = iw_ring_left(&r);
-		if (!n && !shut) {
+		before = !n && !shut && rnd(t, 2) ? carrier_before(t, &r) : 0;
+		if (!n && !shut && !before) {
 			if (rnd(t, 20))
 				continue;
 			n = iw_ring_shut(&r);
 		}
 		assert_true(n >= 0);
-		if (n > 0) {
+		if (before) {
+			n = recv(t->fd, buf, before < len ? before : len, MSG_DONTWAIT);
+			assert_true(n > 0);
+		} else if (n > 0) {
 			n = (size_t)n < len ? n : (ssize_t)len;
 			get(&r, buf, (size_t)n);
 		} else {
