@@ -24,7 +24,7 @@
 #ifdef FAULT_REST
 #define LEAVES
 #endif
-#if defined(FAULT_MORE) || defined(FAULT_STILL)
+#if defined(FAULT_MORE) || defined(FAULT_STILL) || defined(FAULT_EMPTY)
 #define N 3
 #define R 1
 #define LEAVES
@@ -120,6 +120,11 @@ inline take(v)
 #define wet (len(carrier) > 0)
 #endif
 
+#ifdef FAULT_EMPTY
+#define none true
+#else
+#define none (tail == h)
+#endif
 #ifdef FAULT_STILL
 #define still true
 #else
@@ -304,7 +309,7 @@ again:	atomic { !clock -> clock = true };
 	atomic {
 		o = open; w = offered; a = armed; g = arms; h = pos;
 		if	/* while it is offered, of the carrier what was there before it can have been opened */
-		:: !o && w && tail == h
+		:: !o && w && none
 		:: else -> goto look
 		fi
 	};
