@@ -44,6 +44,7 @@ enum iw_candidate_wait {
 #define IW_CAND_UNSEEN	128u	/* octets move inside libc, since stdio has it, or by the program's own system calls */
 #define IW_CAND_JUDGED	256u	/* PROPOSED: its gain was asked about (gain.h), and is again as it goes on, */
 #define IW_CAND_PACED	512u	/* and was IW_GAIN_PACED */
+#define IW_CAND_FILE	1024u	/* since it was judged the kernel has moved octets from a file or a pipe to it */
 
 #define IW_CAND_TRIES	8	/* doublings of the time until it is tried again */
 

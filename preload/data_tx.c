@@ -378,6 +378,8 @@ static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
 	iw_burst_wait();
 	if (!iw_turn(&t, out, IW_TURN_DATA))
 		return iw_real.sendfile64(out, in, off, len);
+	if (t.c)
+		iw_candidate_flag(t.c, IW_CAND_FILE);
 	return iw_turn_moved(&t, out, t.s ? tx_from(t.s, &v) : iw_real.sendfile64(out, in, off, len));
 }
 
@@ -425,11 +427,13 @@ static ssize_t splice_both(const struct iw_move *v)
 }
 
 /* The candidate that fd is, if iw_turn_after() is to be called. */
-static struct iw_candidate *splice_count(int fd, ssize_t n)
+static struct iw_candidate *splice_count(int fd, ssize_t n, uint32_t flag)
 {
 	uint32_t w = iw_word(fd);
 	struct iw_candidate *c = iw_word_kind(w) == IW_FD_CANDIDATE ? iw_candidate_at(iw_word_val(w)) : NULL;
 
+	if (c && flag)
+		iw_candidate_flag(c, flag);
 	return c && iw_candidate_count(c, n) ? c : NULL;
 }
 
@@ -447,8 +451,8 @@ IW_EXPORT ssize_t splice(int in, off64_t *poff_in, int out, off64_t *poff_out, s
 	splice_look(out);
 	iw_turn_poll(both, 2);
 	n = splice_both(&v);
-	a = splice_count(in, n);
-	b = splice_count(out, n);
+	a = splice_count(in, n, 0);
+	b = splice_count(out, n, IW_CAND_FILE);
 	iw_turn_end();
 	if (a)
 		iw_turn_after(in, a);

@@ -137,6 +137,7 @@ static void judged(struct iw_candidate *c)
 {
 	c->judged_kib = (uint32_t)(atomic_load(&c->octets) >> 10);
 	c->judged_calls = atomic_load(&c->calls);
+	atomic_fetch_and(&c->flags, ~IW_CAND_FILE);
 }
 
 /* By what it has carried since it was judged; if that is little yet, as it was. */
@@ -146,7 +147,7 @@ static enum iw_gain gain(int fd, const struct iw_candidate *c)
 
 	if (flags & IW_CAND_JUDGED && !judged_long_ago(c))
 		return flags & IW_CAND_PACED ? IW_GAIN_PACED : IW_GAIN_YES;
-	return iw_gain(fd, (uint64_t)kib << 10, atomic_load(&c->calls) - c->judged_calls);
+	return iw_gain(fd, (uint64_t)kib << 10, atomic_load(&c->calls) - c->judged_calls, flags & IW_CAND_FILE);
 }
 
 /* Than it was proposed as: the daemon may let it wait by that, or go. */

@@ -61,6 +61,14 @@ others=$!
 until_true 60 state $((ROOM + 4)) 0
 ok $? "limits of somebody's own hold for all" || shown
 octets others $others "at once"
+
+most=0
+host_told 1 files "$PY" "$RIG_TESTS/lib/pieces.py" files "$(host_addr 2)" 7601 $((ROOM / 2))
+files=$!
+until_true 60 state 0 $((ROOM / 2))
+ok $? "pieces of a file, which TCP does not copy, stay plain, though there is room" || shown
+octets files $files "from a file"
+is "$most" 0 "and none was upgraded meanwhile"
 kill $reader
 wait $reader 2>/dev/null
 done_testing

@@ -2,10 +2,11 @@
 """
 Many connections that carry pieces one way, for tests of what becomes of them; what arrives is compared:
 
-    pieces.py reader ADDRESS PORT		says "N octets" at the end of each, and on it how many it has read, each time
+    pieces.py reader ADDRESS PORT		says "N octets" at the end of each, and on it how many it has read: of large pieces once for each
     pieces.py writer ADDRESS PORT N		writes on N connections without end, the next piece when the one before was read; says their ports. Lines of its input:
                                         "small PORT", its pieces are small from then on; "end PORT...", those end, when their reader has everything; each is
                                         answered by "did" and the line. At the end of its input all end, and it says "ok"
+    pieces.py files ADDRESS PORT N		the same by sendfile()
 
 "wrong ..." is a difference.
 """
@@ -15,7 +16,7 @@ import socket
 import struct
 import sys
 
-LARGE, SMALL = 65536, 64
+LARGE, SMALL = 1 << 19, 64
 ROUND = 1 << 20
 PATTERN = bytes((i * i // 7 + i // 251) & 255 for i in range(ROUND))
 TWICE = memoryview(PATTERN + PATTERN[:LARGE])
@@ -38,16 +39,19 @@ def reader(host, port):
         for fd, _ in ep.poll():
             if fd == l.fileno():
                 c = l.accept()[0]
-                conns[c.fileno()] = [c, 0]
+                conns[c.fileno()] = [c, 0, 0]
                 ep.register(c, select.EPOLLIN)
                 continue
-            c, pos = conns[fd]
+            c, pos, said = conns[fd]
             n = c.recv_into(buf)
+            if n and buf[:n] != part(pos, n):
+                say("wrong at", pos)
+            pos += n
+            if pos > said and (n < 4096 or pos % LARGE == 0):
+                c.sendall(struct.pack("!L", pos - said))
+                said = pos
+            conns[fd] = [c, pos, said]
             if n:
-                if buf[:n] != part(pos, n):
-                    say("wrong at", pos)
-                conns[fd][1] += n
-                c.sendall(struct.pack("!L", n))
                 continue
             say(pos, "octets")
             ep.unregister(c)
@@ -56,22 +60,21 @@ def reader(host, port):
 
 
 class Writer:
-    def __init__(self, ep, sock):
-        self.ep, self.sock = ep, sock
+    def __init__(self, ep, sock, file):
+        self.ep, self.sock, self.file = ep, sock, file
         self.size = LARGE
         self.pos = self.read = self.end = 0
         self.said = b""
         self.ending = False
-        sock.setblocking(False)
         ep.register(sock, select.EPOLLOUT)
 
     def write(self):
         if self.pos == self.end:
             self.end += self.size
-        try:
+        if self.file is None:
             self.pos += self.sock.send(part(self.pos, self.end - self.pos))
-        except BlockingIOError:
-            pass
+        else:
+            self.pos += os.sendfile(self.sock.fileno(), self.file, self.pos % ROUND, self.end - self.pos)
         if self.pos == self.end:
             self.ep.modify(self.sock, select.EPOLLIN)
 
@@ -97,13 +100,19 @@ class Writer:
         self.sock.shutdown(socket.SHUT_WR)
 
 
-def writer(host, port, n):
+def files(host, port, n):
+    file = os.memfd_create("pieces")
+    os.write(file, TWICE)
+    writer(host, port, n, file)
+
+
+def writer(host, port, n, file=None):
     ep = select.epoll()
     ep.register(0, select.EPOLLIN)
     left, conns, ports, ends = b"", {}, {}, None
     for _ in range(int(n)):
         s = socket.create_connection((host, int(port)))
-        conns[s.fileno()] = ports[s.getsockname()[1]] = Writer(ep, s)
+        conns[s.fileno()] = ports[s.getsockname()[1]] = Writer(ep, s, file)
     say(*ports)
     while conns:
         for fd, bits in ep.poll():
@@ -133,4 +142,4 @@ def writer(host, port, n):
     say("ok")
 
 
-{"reader": reader, "writer": writer}[sys.argv[1]](*sys.argv[2:])
+{"reader": reader, "writer": writer, "files": files}[sys.argv[1]](*sys.argv[2:])

@@ -16,6 +16,7 @@ static struct {
 	uint32_t rtt;
 	uint64_t acked, received;
 	bool lost;		/* it is no TCP socket */
+	bool from_file;
 } has;
 
 static long fake_getsockopt(int fd, int level, int name, void *val, socklen_t *len);
@@ -51,7 +52,7 @@ static enum iw_gain of(const char *algorithm, uint32_t rtt, uint64_t piece)
 {
 	has.algorithm = algorithm;
 	has.rtt = rtt;
-	return iw_gain(3, piece * MANY, MANY);
+	return iw_gain(3, piece * MANY, MANY, has.from_file);
 }
 
 static int begin(void **state)
@@ -68,7 +69,12 @@ static void one_way(void **state)
 	assert_int_equal(of("bbr", 20, 64), IW_GAIN_YES);
 	assert_int_equal(of("bbr", 20, 8191), IW_GAIN_YES);
 	assert_int_equal(of("bbr", 20, 8192), IW_GAIN_PACED);
-	assert_int_equal(of("bbr", IW_SHORT_US, 65536), IW_GAIN_PACED);
+	assert_int_equal(of("bbr", 20, 24575), IW_GAIN_PACED);
+	assert_int_equal(of("bbr", 20, 24576), IW_GAIN_NONE);
+	assert_int_equal(of("bbr", 20, 65536), IW_GAIN_NONE);
+	assert_int_equal(of("bbr", 20, 98303), IW_GAIN_NONE);
+	assert_int_equal(of("bbr", 20, 98304), IW_GAIN_PACED);
+	assert_int_equal(of("bbr", IW_SHORT_US, 131072), IW_GAIN_PACED);
 	assert_int_equal(of("bbr2", 20, MIB), IW_GAIN_PACED);
 	/* nothing to lose */
 	assert_int_equal(of("bbr", IW_SHORT_US + 1, 8192), IW_GAIN_YES);
@@ -91,6 +97,20 @@ static void both_ways(void **state)
 	assert_int_equal(of("cubic", 20, MIB), IW_GAIN_YES);
 }
 
+/* TCP copies nothing there. */
+static void from_files(void **state)
+{
+	has.from_file = true;
+	assert_int_equal(of("bbr", 20, 8191), IW_GAIN_YES);
+	assert_int_equal(of("bbr", 20, 8192), IW_GAIN_PACED);
+	assert_int_equal(of("bbr", 20, 24576), IW_GAIN_NONE);
+	assert_int_equal(of("bbr", 20, MIB), IW_GAIN_NONE);
+	assert_int_equal(of("cubic", 20, 24575), IW_GAIN_YES);
+	assert_int_equal(of("cubic", 20, MIB), IW_GAIN_NONE);
+	has.received = 8 * MIB + 1;
+	assert_int_equal(of("bbr", 20, MIB), IW_GAIN_YES);
+}
+
 static void not_known(void **state)
 {
 	has.lost = true;
@@ -100,7 +120,8 @@ static void not_known(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(one_way, begin), cmocka_unit_test_setup(both_ways, begin), cmocka_unit_test_setup(not_known, begin),
+		cmocka_unit_test_setup(one_way, begin), cmocka_unit_test_setup(both_ways, begin), cmocka_unit_test_setup(from_files, begin),
+		cmocka_unit_test_setup(not_known, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
