@@ -121,11 +121,12 @@ complaints() { m "$1" journalctl -q -o cat -p warning -u iwarpd.service -u iwarp
 unit_files() {
 	sh_in "$1" 'cd /etc && find systemd/system postgresql -printf "%M %u %g %p %l\n" | sort && find systemd/system postgresql -type f -exec sha256sum {} + | sort -k 2'
 }
-# with all that their units forbid, nginx's with more; and a file of 8 MiB for nginx
+# with all that their units forbid, nginx's with more; and a file of 8 MiB for nginx, which ends a connection after a thousand requests else
 servers_with_library() {
 	local h=$1
 	shift
 	sh_in "$h" 'dd if=/dev/urandom of=/var/www/html/blob bs=1M count=8 status=none
+		echo "keepalive_requests 100000;" >/etc/nginx/conf.d/lasting.conf
 		sed -i "s/^bind .*/bind '"$(host_addr "$h")"'/; s/^protected-mode .*/protected-mode no/" /etc/redis/redis.conf
 		mkdir -p /etc/systemd/system/nginx.service.d
 		printf "[Service]\n'"$(printf '%s\\n' "$@")"'" >/etc/systemd/system/nginx.service.d/strict.conf
@@ -138,7 +139,7 @@ servers_without_library() {
 	sh_in "$1" 'iwctl service redis-server off --restart && iwctl service nginx off --restart' >"$RIG_DIR/service" 2>&1
 	ok $? "redis-server and nginx without it again" || sed 's/^/# /' "$RIG_DIR/service"
 	is "$(unit_files "$1" | diff "$RIG_DIR/units" -)" "" "their unit files are as before, to the last octet"
-	sh_in "$1" 'rm -r /etc/systemd/system/nginx.service.d /var/www/html/blob; systemctl daemon-reload; systemctl restart nginx'
+	sh_in "$1" 'rm -r /etc/systemd/system/nginx.service.d /var/www/html/blob /etc/nginx/conf.d/lasting.conf; systemctl daemon-reload; systemctl restart nginx'
 }
 
 # What a machine runs goes with its first process, and with that systemd-nspawn.
