@@ -130,7 +130,7 @@ void iw_candidate_again(struct iw_candidate *c)
 	if (!iw_candidate_take(c))
 		return;
 	iw_candidate_closed(c);
-	atomic_fetch_and(&c->flags, ~(IW_CAND_JUDGED | IW_CAND_PACED));
+	atomic_fetch_and(&c->flags, ~(IW_CAND_JUDGED | IW_CAND_GAIN));
 	begin(c);
 	iw_candidate_leave(c);
 }

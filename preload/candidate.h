@@ -43,8 +43,9 @@ enum iw_candidate_wait {
 #define IW_CAND_STAYS	64u	/* a program that is being started will have it (exec.c) */
 #define IW_CAND_UNSEEN	128u	/* octets move inside libc, since stdio has it, or by the program's own system calls */
 #define IW_CAND_JUDGED	256u	/* PROPOSED: its gain was asked about (gain.h), and is again as it goes on, */
-#define IW_CAND_PACED	512u	/* and was IW_GAIN_PACED */
-#define IW_CAND_FILE	1024u	/* since it was judged the kernel has moved octets from a file or a pipe to it */
+#define IW_CAND_GAIN	1536u	/* and was this times IW_CAND_GAIN_1 */
+#define IW_CAND_GAIN_1	512u
+#define IW_CAND_FILE	2048u	/* since it was judged the kernel has moved octets from a file or a pipe to it */
 
 #define IW_CAND_TRIES	8	/* doublings of the time until it is tried again */
 

@@ -6,13 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#pragma GCC visibility push(hidden)
+#include "proto/ctlmsg.h"
 
-enum iw_gain {
-	IW_GAIN_NONE,		/* TCP is as fast */
-	IW_GAIN_PACED,		/* by losing its pacing, and by nothing else: so many at a time can (docs/upgrade.md 6) */
-	IW_GAIN_YES,
-};
+#pragma GCC visibility push(hidden)
 
 /*
  * T: a TCP socket, which has moved so many octets in so many calls; from_file: some by sendfile() or splice(), which copy nothing. It is no plain gain where it sends

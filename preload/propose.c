@@ -140,26 +140,27 @@ static void judged(struct iw_candidate *c)
 	atomic_fetch_and(&c->flags, ~IW_CAND_FILE);
 }
 
+static enum iw_gain judged_as(const struct iw_candidate *c)
+{
+	return (atomic_load(&c->flags) & IW_CAND_GAIN) / IW_CAND_GAIN_1;
+}
+
 /* By what it has carried since it was judged; if that is little yet, as it was. */
 static enum iw_gain gain(int fd, const struct iw_candidate *c)
 {
 	uint32_t flags = atomic_load(&c->flags), kib = (uint32_t)(atomic_load(&c->octets) >> 10) - c->judged_kib;
 
 	if (flags & IW_CAND_JUDGED && !judged_long_ago(c))
-		return flags & IW_CAND_PACED ? IW_GAIN_PACED : IW_GAIN_YES;
+		return judged_as(c);
 	return iw_gain(fd, (uint64_t)kib << 10, atomic_load(&c->calls) - c->judged_calls, flags & IW_CAND_FILE);
 }
 
 /* Than it was proposed as: the daemon may let it wait by that, or go. */
 static bool another_kind(int fd, struct iw_candidate *c)
 {
-	uint32_t flags = atomic_load(&c->flags);
-	enum iw_gain g;
-
-	if (!(flags & IW_CAND_JUDGED) || !judged_long_ago(c))
+	if (!(atomic_load(&c->flags) & IW_CAND_JUDGED) || !judged_long_ago(c))
 		return false;
-	g = gain(fd, c);
-	if (g != IW_GAIN_NONE && (g == IW_GAIN_PACED) != !!(flags & IW_CAND_PACED))
+	if (gain(fd, c) != judged_as(c))
 		return true;
 	judged(c);
 	return false;
@@ -167,9 +168,10 @@ static bool another_kind(int fd, struct iw_candidate *c)
 
 /* ---- the proposal ---- */
 
-/* flags: IW_CAND_JUDGED, IW_CAND_PACED. */
-static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t, uint32_t flags)
+/* judge: its gain is of account, and is judged again as it goes on. */
+static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t, bool judge)
 {
+	enum iw_gain g = judge ? gain(fd, c) : IW_GAIN_YES;
 	struct iw_ctl_propose m;
 
 	iw_candidate_closed(c);		/* the daemon may have it as a plain one */
@@ -185,9 +187,9 @@ static void propose(int fd, struct iw_candidate *c, const struct iw_tuple *t, ui
 	m.slot = iw_candidate_index(c);
 	m.flags = is_client(c) ? IW_CONN_CLIENT : 0;
 	m.fd = fd;
-	m.paced = !!(flags & IW_CAND_PACED);
-	atomic_fetch_and(&c->flags, ~(IW_CAND_JUDGED | IW_CAND_PACED));
-	atomic_fetch_or(&c->flags, flags);
+	m.gain = g;
+	atomic_fetch_and(&c->flags, ~(IW_CAND_JUDGED | IW_CAND_GAIN));
+	atomic_fetch_or(&c->flags, (judge ? IW_CAND_JUDGED : 0) | g * IW_CAND_GAIN_1);
 	judged(c);
 	c->why = 0;
 	atomic_store(&c->gen, iw_daemon_gen());
@@ -207,9 +209,7 @@ static bool far(const struct iw_tuple *t)
 static void consider(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 {
 	const struct iw_upgrade_limits *l;
-	enum iw_gain g = IW_GAIN_YES;
 	enum iw_reason why = 0;
-	uint32_t flags = 0;
 	struct iw_upgrade u;
 	struct iw_tuple t;
 	int state;
@@ -246,25 +246,14 @@ static void consider(int fd, struct iw_candidate *c, uint32_t *wait_ms)
 		stays_plain(fd, c, &t, why);
 		return;
 	}
-	/* where the limits are somebody's word, that is what counts */
-	if (l == &u.far && !(u.set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR))) {
-		g = gain(fd, c);
-		flags = IW_CAND_JUDGED | (g == IW_GAIN_PACED ? IW_CAND_PACED : 0);
-	}
-	if (g == IW_GAIN_NONE) {
-		tell_plain(fd, c, &t, IW_REASON_NO_GAIN, true);
-		if (judged_long_ago(c))
-			judged(c);
-		try_later(c);
-		return;
-	}
 	if (iw_peer_lookup(&t.peer, &why) == IW_PEER_NEGATIVE) {
 		tell_plain(fd, c, &t, why, false);
 		try_later(c);
 		return;
 	}
 	*wait_ms = u.wait_ms;
-	propose(fd, c, &t, flags);
+	/* where the limits are somebody's word, that is what counts */
+	propose(fd, c, &t, l == &u.far && !(u.set & (IW_UPGRADE_AFTER | IW_UPGRADE_FAR)));
 }
 
 /* ---- GO ---- */

@@ -92,7 +92,7 @@ static int check_name(const struct iw_addr *a)
 
 static int check_propose(const struct iw_ctl_propose *m)
 {
-	if (!m->conn_id || m->slot >= IW_GO_SLOTS || m->flags & ~IW_CONN_CLIENT || m->paced > 1 || !m->local.port || !m->peer.port)
+	if (!m->conn_id || m->slot >= IW_GO_SLOTS || m->flags & ~IW_CONN_CLIENT || m->gain > IW_GAIN_NONE || !m->local.port || !m->peer.port)
 		return -EPROTO;
 	return check_addr(&m->local) || check_addr(&m->peer) ? -EPROTO : 0;
 }

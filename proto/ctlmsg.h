@@ -54,6 +54,13 @@ enum iw_ctl_type {
 	IW_CTL_MAPPED,
 };
 
+/* What a connection between two hosts is carried better by: docs/upgrade.md 6. */
+enum iw_gain {
+	IW_GAIN_YES,
+	IW_GAIN_PACED,		/* by losing TCP's pacing, and by nothing else: so many at a time can */
+	IW_GAIN_NONE,		/* TCP is as fast */
+};
+
 struct iw_ctl_hdr {
 	uint32_t magic;
 	uint16_t version;
@@ -88,7 +95,7 @@ struct iw_ctl_propose {
 	uint32_t slot;		/* < IW_GO_SLOTS */
 	uint32_t flags;		/* IW_CONN_* */
 	int32_t fd;		/* the fd number in the application, for display */
-	uint32_t paced;		/* 1: it sends large pieces one way, which TCP paces: it gains by losing that, and by nothing else */
+	uint32_t gain;		/* enum iw_gain, where its other end is another host's. On one host all gain, and the daemon knows which that is */
 };
 
 struct iw_ctl_conn {		/* PLAIN */

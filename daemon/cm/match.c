@@ -443,7 +443,7 @@ int match_upgrade(struct proposal *p)
 	p->backs = p->refused = 0;
 	p->not_before = 0;
 	p->here = false;
-	p->paced = false;
+	p->gain = IW_GAIN_YES;
 	pace_leave(p);
 	if (p->state == PROPOSAL_SWITCHED) {
 		agent_want_back(p, false);

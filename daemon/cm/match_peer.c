@@ -113,7 +113,7 @@ static void answered(struct sess_ask *a, const struct iw_sm *m, enum iw_reason r
 
 /*
  * What was asked already is asked again when it is answered: the answers come in order, and the last is about us as we are. Where others have to lose their
- * pacing before, or it rests and has no promise, the other daemon is told that instead, if there is a session: it asks itself, and dials, when it likes.
+ * pacing before, or it would gain nothing, or it rests and has no promise, the other daemon is told that instead, if there is a session: it asks itself, and dials, when it likes.
  */
 void match_ask(struct proposal *p)
 {
@@ -127,7 +127,7 @@ void match_ask(struct proposal *p)
 	p->ask = question_new(p, IW_SM_PROPOSE, answered);
 	if (!p->ask)
 		return;
-	may = match_rested(p) ? match_may(p) : !p->paced;
+	may = match_rested(p) ? match_may(p) : p->gain == IW_GAIN_YES;
 	p->ask->ask.m.flags = (uint8_t)our_flags(p);
 	p->ask->ask.m.reason = may ? 0 : IW_REASON_NO_GAIN;
 	sess_ask(&p->ask->ask, may ? p->uid : SESS_NO_DIAL);

@@ -2,7 +2,7 @@
 /*
  * Promises. Few connections at a time can lose their pacing, and those that would gain by nothing else are slower upgraded than plain where they do not. So
  * one is asked about, and told GO, when it was promised to be among them; the others stay plain TCP, in the order in which they came. A promise of which
- * nothing comes is somebody else's after a while.
+ * nothing comes is somebody else's after a while. Those that would not gain by that either wait for nothing but to be proposed as of another kind.
  */
 #include "pace.h"
 
@@ -10,6 +10,7 @@
 #include "match.h"
 
 static struct list waiting, promised;	/* who came first is first */
+static struct list in_vain;
 static struct timer timer;
 static struct work work;
 
@@ -66,17 +67,17 @@ void pace_look(void)
 
 bool pace_take(struct proposal *p)
 {
-	if (!p->paced || p->local || p->pacing == PACE_PROMISED || p->state == PROPOSAL_DONE)
+	if (p->gain == IW_GAIN_YES || p->local || p->pacing == PACE_PROMISED || p->state == PROPOSAL_DONE)
 		return true;
 	if (p->pacing == PACE_WAITS)
 		return false;
-	if (list_empty(list_bucket(&waiting)) && stream_unpaced_room()) {
+	if (p->gain == IW_GAIN_PACED && list_empty(list_bucket(&waiting)) && stream_unpaced_room()) {
 		promise(p);
 		return true;
 	}
-	list_add_tail(&waiting, &p->pace);
+	list_add_tail(list_bucket(p->gain == IW_GAIN_PACED ? &waiting : &in_vain), &p->pace);
 	p->pacing = PACE_WAITS;
-	if (!timer.due)
+	if (p->gain == IW_GAIN_PACED && !timer.due)
 		timer_start(&timer, PACE_MS, tick);
 	return false;
 }

@@ -302,7 +302,7 @@ void cm_propose(struct client *c, const struct iw_ctl_propose *m)
 	*p = (struct proposal){
 		.conn_id = m->conn_id, .cookie = m->cookie, .netns = m->netns, .t = t, .slot = m->slot, .fd = m->fd,
 		.is_client = m->flags & IW_CONN_CLIENT, .local = m->netns != sock_own_netns() || addr_is_local(t.peer.ip), .reason = IW_REASON_UNANSWERED,
-		.octets = m->octets, .calls = m->calls, .paced = m->paced, .proposed_ms = engine_now_ms(),
+		.octets = m->octets, .calls = m->calls, .gain = m->gain, .proposed_ms = engine_now_ms(),
 	};
 	same_before(c, p);
 	old = proposal_find(c, m->conn_id);

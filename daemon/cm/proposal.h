@@ -62,7 +62,7 @@ struct proposal {
 	uint64_t place_until;
 
 	/* pace.c */
-	bool paced;			/* it gains by losing TCP's pacing, and by nothing else */
+	enum iw_gain gain;		/* of account where it is not local */
 	struct list pace;		/* among those that were promised to lose it, or wait for that */
 	enum proposal_pacing pacing;
 	uint64_t pace_until;

@@ -43,13 +43,18 @@ static int crowd_teardown(void **state)
 	return teardown(state);
 }
 
-static void propose_paced(void)
+static void propose_as(enum iw_gain gain)
 {
 	struct iw_ctl_propose m = proposal(c, CID, true);
 
-	m.paced = 1;
+	m.gain = gain;
 	lib_tell(at(0), &m, -1);
 	lib_sync(at(0));
+}
+
+static void propose_paced(void)
+{
+	propose_as(IW_GAIN_PACED);
 }
 
 static void both_go(unsigned int i)
@@ -171,10 +176,34 @@ static void paced_streams(void **state)
 	both_go(LAST);
 }
 
+/* By whoever is first; and it goes when it is of another kind. */
+static void no_gain(void **state)
+{
+	if (geteuid())
+		skip();
+	for (unsigned int i = 0; i < 2; i++) {
+		on(i);
+		if (i)
+			propose(1);
+		propose_as(IW_GAIN_NONE);
+		if (!i)
+			propose(1);
+		stays(i);
+	}
+	on(0);
+	propose_paced();
+	both_go(0);
+	propose_as(IW_GAIN_NONE);
+	stays(0);
+	on(1);
+	propose(0);
+	both_go(1);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, crowd_setup, crowd_teardown)
 int main(void)
 {
-	const struct CMUnitTest tests[] = { T(paced_ends), T(paced_no_longer), T(paced_streams) };
+	const struct CMUnitTest tests[] = { T(no_gain), T(paced_ends), T(paced_no_longer), T(paced_streams) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

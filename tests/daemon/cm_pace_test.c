@@ -89,7 +89,7 @@ static int begin(void **state)
 {
 	memset(p, 0, sizeof(p));
 	for (unsigned int i = 0; i < MANY; i++)
-		p[i].paced = true;
+		p[i].gain = IW_GAIN_PACED;
 	nturned = nlapsed = 0;
 	room_for = 8;
 	return 0;
@@ -101,7 +101,7 @@ static int end(void **state)
 		leave(&p[i]);
 	run_rounds(3);
 	assert_int_equal(promised_now, 0);
-	assert_true(list_empty(list_bucket(&waiting)) && list_empty(list_bucket(&promised)));
+	assert_true(list_empty(list_bucket(&waiting)) && list_empty(list_bucket(&promised)) && list_empty(list_bucket(&in_vain)));
 	later(2 * PACE_MS);	/* nobody waits: the timer rests */
 	assert_int_equal(timer.due, 0);
 	return 0;
@@ -138,7 +138,7 @@ static void in_order(void **state)
 static void others(void **state)
 {
 	room_for = 0;
-	p[0].paced = false;
+	p[0].gain = IW_GAIN_YES;
 	assert_true(take(&p[0]));
 	p[1].local = true;
 	assert_true(take(&p[1]));
@@ -174,6 +174,25 @@ static void not_for_good(void **state)
 	nlapsed = 0;
 	later(10 * PACE_MS);
 	assert_int_equal(nlapsed, 0);
+	counted();
+}
+
+/* There is room, and that is nothing to them. */
+static void no_gain(void **state)
+{
+	for (unsigned int i = 0; i < 20; i += 2)
+		p[i].gain = IW_GAIN_NONE;
+	p[2].local = true;
+	for (unsigned int i = 0; i < 20; i++)
+		assert_int_equal(take(&p[i]), (i % 2 && i < 16) || i == 2);
+	leave(&p[1]);
+	run_rounds(2);
+	assert_int_equal(nturned, 1);
+	assert_ptr_equal(turned[0], &p[17]);
+	leave(&p[19]);
+	assert_int_equal(nlapsed, 0);
+	later(PACE_MS);		/* nobody waits for whose turn it might be */
+	assert_int_equal(timer.due, 0);
 	counted();
 }
 
@@ -228,7 +247,7 @@ static void at_random(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
-	const struct CMUnitTest tests[] = { TEST(in_order), TEST(others), TEST(not_for_good), TEST(looks_by_itself), TEST(at_random) };
+	const struct CMUnitTest tests[] = { TEST(in_order), TEST(others), TEST(not_for_good), TEST(no_gain), TEST(looks_by_itself), TEST(at_random) };
 
 	return cmocka_run_group_tests(tests, engine_setup, engine_teardown);
 }

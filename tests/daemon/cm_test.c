@@ -105,6 +105,18 @@ static void whoever_proposes_first(void **state)
 	assert_false(lib_may(&w.client, CID));
 }
 
+/* On one host all gain, whatever they say. */
+static void no_gain_elsewhere(void **state)
+{
+	struct iw_ctl_propose m = proposal(w.c, CID, true);
+
+	m.gain = IW_GAIN_NONE;
+	lib_tell(&w.client, &m, -1);
+	no_go();
+	lib_propose(&w.server, w.s, SID, false);
+	lib_go(&w.server, SID);
+}
+
 static void closed_before(void **state)
 {
 	lib_propose(&w.client, w.c, CID, true);
@@ -1358,7 +1370,7 @@ static void open_by_carrier(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(accepting_end_first), T(whoever_proposes_first), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched), T(rest_begun_before), T(direct_again), T(direct_not_now), T(direct_not_taken), T(direct_often), T(direct_passed_on), T(direct_breaks_before), T(direct_breaks_behind),
+		T(accepting_end_first), T(whoever_proposes_first), T(no_gain_elsewhere), T(closed_before), T(never), T(plain_told), T(busy_for_now), T(relayed), T(joined), T(rest_before_switched), T(rest_begun_before), T(direct_again), T(direct_not_now), T(direct_not_taken), T(direct_often), T(direct_passed_on), T(direct_breaks_before), T(direct_breaks_behind),
 		T(without_go), T(closed_after_go), T(abandoned), T(dies_before_switched), T(dies_after_switched), T(breaks_before_switched),
 		T(second_abandons), T(second_dies_before_switched), T(second_breaks_before_switched), T(back_asked_and_gone), T(back_not_taken),
 		T(back_taken_and_gone), T(back_abandoned), T(alone), T(alone_in_bulk), T(not_a_stream),

@@ -205,8 +205,8 @@ static void test_fields(void **state)
 	expect(IW_CTL_PROPOSE, 0, m.propose.slot = IW_GO_SLOTS - 1);
 	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.slot = IW_GO_SLOTS);
 	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.slot = UINT32_MAX);
-	expect(IW_CTL_PROPOSE, 0, m.propose.paced = 1);
-	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.paced = 2);
+	expect(IW_CTL_PROPOSE, 0, m.propose.gain = IW_GAIN_NONE);
+	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.gain = IW_GAIN_NONE + 1);
 	expect(IW_CTL_PROPOSE, 0, m.propose.flags = IW_CONN_CLIENT);
 	expect(IW_CTL_PROPOSE, -EPROTO, m.propose.flags = IW_CONN_FOR_NOW);
 	expect(IW_CTL_PLAIN, 0, m.conn.flags = 3);
