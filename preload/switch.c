@@ -245,9 +245,10 @@ bool iw_switch_taken(int fd, uint64_t position)
 static bool unseen(int tcp, struct iw_candidate *c, const struct info *i)
 {
 	uint64_t counted = atomic_load(&c->octets);
+	int32_t more = (int32_t)((uint32_t)(i->acked + i->received) - c->base - (uint32_t)counted);
 	int unread = 0;
 
-	return IW_SYS(ioctl, tcp, SIOCINQ, &unread) >= 0 && i->acked + i->received > (uint64_t)unread + counted + counted / 4 + UNSEEN;
+	return IW_SYS(ioctl, tcp, SIOCINQ, &unread) >= 0 && more > 0 && (uint64_t)more > (uint64_t)unread + counted / 4 + UNSEEN;
 }
 
 /*

@@ -1444,6 +1444,44 @@ static void test_unseen_meanwhile(void **state)
 	stop();
 }
 
+/* What it carried before it came back is none of that: neither of many octets nor of few. */
+static void test_back_is_seen(void **state)
+{
+	with_a_thread();
+	for (int i = 0; i < 40; i++) {
+		ask("send 5", "send 0 many-");
+		peer_gets("many-");
+	}
+	switches();
+	atomic_store(&t.page->want, IW_WANT_BACK);
+	for (int i = 0; tell("send 0 d"), !speaks(t.lib); i++) {
+		assert_true(i < 40);
+		expect("send 1");
+	}
+	back_answer(true);
+	expect("send 1");
+	peer_gets("d");
+	go();
+	for (int n = 0;; n++) {
+		for (int i = 0; tell("send 0 e"), !speaks(t.lib); i++) {
+			assert_true(i < 400);
+			expect("send 1");
+			peer_gets("e");
+		}
+		hear(IW_CTL_SWITCH);
+		if (n == 2)
+			break;
+		refuse();
+		expect("send 1");
+		peer_gets("e");
+	}
+	grant();
+	switched("");
+	expect("send 1");
+	ask("kind 0 carrier", "kind 0");
+	stop();
+}
+
 /* The same of one that goes back: it stays the stream that it was. */
 static void test_back_unseen_meanwhile(void **state)
 {
@@ -1515,6 +1553,7 @@ int main(void)
 		cmocka_unit_test(test_threads_unseen),
 		cmocka_unit_test(test_one_thread_unseen),
 		cmocka_unit_test(test_unseen_meanwhile),
+		cmocka_unit_test(test_back_is_seen),
 		cmocka_unit_test(test_back_unseen_meanwhile),
 	};
 
