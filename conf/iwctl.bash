@@ -3,7 +3,7 @@
 
 _iwctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="status top metrics streams events why check peers stags reasons check-policy upgrade downgrade close service doctor report rping"
+	local commands="status top metrics streams events why check peers devices stags reasons check-policy upgrade downgrade close service doctor report rping"
 	local word found=
 
 	case $prev in
@@ -60,7 +60,7 @@ _iwctl() {
 		esac
 	elif [[ $found == doctor ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur")
-	elif [[ $found == streams || $found == peers || $found == stags || $found == reasons ]]; then
+	elif [[ $found == streams || $found == peers || $found == devices || $found == stags || $found == reasons ]]; then
 		case $prev in
 		-c | --columns | -o | --sort) mapfile -t COMPREPLY < <(compgen -W "$(iwctl "$found" --help 2>/dev/null |
 			sed -n 's/^columns: //p' | tr -d ,)" -- "$cur") ;;

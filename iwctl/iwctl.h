@@ -28,7 +28,7 @@ int iwctl_options_fit(void);		/* when all are read: IWCTL_OK, or IWCTL_USAGE whe
 
 /* A sub-command, in the file of its name; argv[0] is its name. Returns an exit code. */
 int status_main(int argc, char **argv);
-int lists_main(int argc, char **argv);		/* streams, peers, stags, reasons */
+int lists_main(int argc, char **argv);		/* streams, peers, devices, stags, reasons */
 int metrics_main(int argc, char **argv);
 int top_main(int argc, char **argv);
 int events_main(int argc, char **argv);

@@ -15,6 +15,8 @@ void judge_unit(json_t *list, const struct unit *u);
 
 /* This host: library, kernel, settings, the daemon with its limits; all: and its programs. *status: what Status says, NULL without a daemon. */
 void judge_host(json_t *list, bool all, json_t **status);
+/* RDMA devices, where there are some, or one is wanted. */
+void judge_devices(json_t *list, const json_t *status);
 /* Policies and security associations, where the daemon has require_ipsec. */
 void judge_ipsec(json_t *list, const json_t *status);
 /* The daemon is in another network namespace than we. */

@@ -340,6 +340,7 @@ void judge_host(json_t *list, bool all, json_t **status)
 	if (*status) {
 		limits(list, *status);
 		judge_ipsec(list, *status);
+		judge_devices(list, *status);
 	}
 	if (all)
 		programs(list);

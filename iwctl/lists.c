@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* iwctl streams, peers, stags, reasons: lists of the daemon as columns. What a list shows is in its table. */
+/* iwctl streams, peers, devices, stags, reasons: lists of the daemon as columns. What a list shows is in its table. */
 #include "iwctl.h"
 
 #include <ctype.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bus.h"
+#include "devices.h"
 #include "filter.h"
 #include "out.h"
 #include "screen.h"
@@ -120,6 +121,22 @@ static void octets(struct table *t, enum colour c, const json_t *row, const char
 		nothing(t);
 }
 
+static void size(struct table *t, enum colour c, const json_t *row, const char *key)
+{
+	char s[16];
+
+	if (json_object_get(row, key))
+		table_cell(t, c, "%s", iwctl_bytes(iwctl_num(row, key), s));
+	else
+		nothing(t);
+}
+
+/* Or why not. */
+static void used(struct table *t, enum colour c, const json_t *row, const char *key)
+{
+	table_cell(t, c, "%s", iwctl_str(row, key, "yes"));
+}
+
 /* Of a connection its transport, of a host its state. */
 static void verdict(struct table *t, enum colour c, const json_t *row, const char *key)
 {
@@ -167,8 +184,13 @@ static enum colour by_count(const json_t *row)
 	return iwctl_num(row, "reason_number") ? WARN : GOOD;
 }
 
+static enum colour by_use(const json_t *row)
+{
+	return iwctl_true(row, "usable") ? GOOD : DIM;
+}
+
 static const struct column more[] = {
-	{ ">USER", number, "uid", 0 }, { ">AGE", duration, "age_ms", 0 }, { NULL, NULL, NULL, 0 },
+	{ ">USER", number, "uid", 0 }, { ">AGE", duration, "age_ms", 0 }, { "DEVICE", text, "device", 0 }, { NULL, NULL, NULL, 0 },
 };
 
 static const struct listing ended = {
@@ -189,6 +211,10 @@ static const struct listing lists[] = {
 	{ "peers", NULL, "Peers", NULL, {
 		{ "ADDRESS", text, "address", 0 }, { "STATE", verdict, "state", 1 }, { "SESSIONS", sessions, "", 4 }, { ">STREAMS", number, "streams", 2 },
 		{ ">EXPIRES", duration, "expires_in_ms", 5 }, { "REASON", reason, "reason", 3 } }, NULL },
+	{ "devices", iwctl_devices, NULL, by_use, {
+		{ "DEVICE", text, "device", 0 }, { "KIND", text, "kind", 4 }, { "INTERFACE", text, "interface", 2 }, { "STATE", text, "state", 1 },
+		{ ">STREAMS", number, "streams", 3 }, { ">CARRIED", number, "carried", 5 }, { ">SENDS", count, "sends", 6 }, { ">WRITTEN", size, "tx_write_bytes", 7 },
+		{ "USED", used, "why_not", 0 } }, NULL },
 	{ "stags", NULL, "Stags", NULL, {
 		{ "STAG", text, "stag", 0 }, { ">TO", text, "to", 4 }, { ">LENGTH", number, "length", 2 }, { ">UID", number, "uid", 5 },
 		{ ">STREAM", stream, "stream", 1 }, { "ACCESS", text, "access", 3 } }, NULL },

@@ -26,6 +26,7 @@ static const struct command {
 	{ "why", "PID|PID/FD|HOST:PORT", "why a connection is accelerated or plain TCP, in sentences", why_main, false },
 	{ "check", "HOST:PORT", "probe the way to a server end to end", check_main, false },
 	{ "peers", "", "other hosts: who has an iwarpd, who not and until when", lists_main, true },
+	{ "devices", "", "RDMA devices of this host, and what is carried by them", lists_main, true },
 	{ "stags", "", "registered memory (STags)", lists_main, true },
 	{ "reasons", "", "the table of reasons with counts", lists_main, true },
 	{ "check-policy", "FILE", "check an iwsock.conf", check_policy_main, false },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* iwctl metrics: what status, peers and reasons tell as numbers, in the text format of OpenMetrics. */
+/* iwctl metrics: what status, peers, devices and reasons tell as numbers, in the text format of OpenMetrics. */
 #include "iwctl.h"
 
 #include <getopt.h>
@@ -135,6 +135,24 @@ static void add_peers(json_t *list, const json_t *peers)
 	}
 }
 
+/* Those that a stream was carried by, or could be. */
+static void add_devices(json_t *list, const json_t *devices)
+{
+	json_t *streams = family(list, "iwsock_device_streams", "gauge", NULL, "Streams that an RDMA device carries.");
+	json_t *carried = family(list, "iwsock_device_carried", "counter", NULL, "Streams that it has carried.");
+	json_t *messages = family(list, "iwsock_device_messages", "counter", NULL, "RDMAP messages that went by it."), *d;
+	size_t i;
+
+	json_array_foreach(devices, i, d) {
+		const char *name = iwctl_str(d, "device", "?");
+
+		sample(streams, "", "device", name, NULL, NULL, json_incref(json_object_get(d, "streams")));
+		sample(carried, "_total", "device", name, NULL, NULL, json_incref(json_object_get(d, "carried")));
+		sample(messages, "_total", "device", name, "operation", "send", json_incref(json_object_get(d, "tx_sends")));
+		sample(messages, "_total", "device", name, "operation", "write", json_incref(json_object_get(d, "tx_writes")));
+	}
+}
+
 static void add_reasons(json_t *list, const json_t *reasons)
 {
 	json_t *f = family(list, "iwsock_reasons", "counter", NULL, "Ends of connections by why they are plain TCP, or accelerated."), *r;
@@ -261,13 +279,15 @@ static void print_text(FILE *to, const json_t *list)
 /* All families; IWCTL_OK and the caller owns *list. */
 static int ask(json_t **list)
 {
-	json_t *status = NULL, *peers = NULL, *reasons = NULL;
+	json_t *status = NULL, *peers = NULL, *reasons = NULL, *devices = NULL;
 	int code = iwctl_query("Status", &status);
 
 	if (code == IWCTL_OK)
 		code = iwctl_query("Peers", &peers);
 	if (code == IWCTL_OK)
 		code = iwctl_query("Reasons", &reasons);
+	if (code == IWCTL_OK)
+		code = iwctl_query("Devices", &devices);
 	if (code != IWCTL_OK)
 		goto out;
 	*list = json_array();
@@ -275,12 +295,15 @@ static int ask(json_t **list)
 	add_numbers(*list, status);
 	add_peers(*list, peers);
 	add_reasons(*list, reasons);
+	if (json_array_size(devices))
+		add_devices(*list, devices);
 	add_times(*list, status);
 	add_sizes(*list, status);
 out:
 	json_decref(status);
 	json_decref(peers);
 	json_decref(reasons);
+	json_decref(devices);
 	return code;
 }
 

@@ -24,7 +24,7 @@ counts="tx_sends rx_sends tx_writes rx_writes tx_immediates rx_immediates tx_rea
 past="since_proposal_ms proposed_octets proposed_calls went_back"
 
 has "status --json" "$(host_ctl 1 --json status | keys)" "version pid uid uptime_ms run_dir control_port system_bus programs peers
-	$counts ended subscribers signals_missed upgrade_sum_ms upgrade_log2_ms tx_sizes_log4 streams_iwarp streams_local streams_pending streams_relay streams_closing plain proposed ends_switched ends_joined ends_upgraded ends_back stags tx_bytes rx_bytes crc markers large_fpdu keep_congestion ring_size
+	$counts ended subscribers signals_missed upgrade_sum_ms upgrade_log2_ms tx_sizes_log4 streams_iwarp streams_local streams_pending streams_relay streams_closing plain proposed ends_switched ends_joined ends_upgraded ends_back stags tx_bytes rx_bytes crc markers large_fpdu keep_congestion provider device verbs ring_size
 	inline_max read_threshold require_ipsec ipsec_policies"
 is "$(host_ctl 1 -j streams)" "[]" "streams --json of an idle daemon is an empty list"
 is "$(host_ctl 1 -j stags)" "[]" "and so is stags --json"
@@ -159,7 +159,7 @@ unwritten() { # NAME COMMAND...
 		is "$? $(grep -c 'standard output' <<<"$err")" "4 1" "$name: standard output that is $how" || diag "$err"
 	done
 }
-for cmd in status metrics streams peers stags reasons "why $c1" "why $$" "check 10.77.0.2:7001" "streams --ended" "top --delay 0.1" "close ffff --json" "upgrade ffff --json" "close --idle 9999" \
+for cmd in status metrics streams peers devices stags reasons "why $c1" "why $$" "check 10.77.0.2:7001" "streams --ended" "top --delay 0.1" "close ffff --json" "upgrade ffff --json" "close --idle 9999" \
 	"check-policy $RIG_DIR/good.conf" --version --help "close --help" "streams --help" "top --help" "downgrade --help" "rping --help" \
 	doctor "doctor --help" "service --help"; do
 	# shellcheck disable=SC2086

@@ -41,6 +41,7 @@ done <<-EOF
 	why|daemon|$c|connections notes connections[0].transport connections[0].id
 	check|daemon|10.77.0.2:7001|ok address port steps
 	peers|daemon||address state reason reason_number session_in session_out streams
+	devices|daemon||
 	stags|daemon||stag to uid length access stream
 	reasons|daemon||reason reason_number as_client as_server sentence advice
 	check-policy|alone|$RIG_DIR/good.conf|ok errors rules rules[0].transport rules[0].when rules[0].program rules[0].address

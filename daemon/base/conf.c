@@ -18,7 +18,7 @@
 
 struct conf conf;
 
-enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_GO, K_MAP, K_PROVIDER, K_PATH, K_PREFIX, K_LEVEL };
+enum kind { K_UINT, K_U16, K_U32, K_U64, K_POW2, K_BOOL, K_GO, K_MAP, K_PROVIDER, K_NAME, K_PATH, K_PREFIX, K_LEVEL };
 
 static const struct key {
 	const char *name;
@@ -42,6 +42,7 @@ static const struct key {
 	{ "keep_congestion", K_BOOL, F(keep_congestion), 0, 0, "yes or no" },
 	{ "map", K_MAP, F(map), 0, 0, "yes, no or restless" },
 	{ "provider", K_PROVIDER, F(provider), 0, 0, "soft or auto" },
+	{ "device", K_NAME, F(device), 0, 0, "the name of an RDMA device as 'iwctl devices' shows it, or a pattern such as mlx5_*, of at most 63 octets" },
 	{ "markers", K_BOOL, F(markers), 0, 0, "on or off" },
 	{ "ring_size", K_POW2, F(ring_size), 64 << 10, 64 << 20, "a power of two from 64K to 64M" },
 	{ "inline_max", K_U32, F(inline_max), 0, 32768, "octets, 0 to 32768" },
@@ -64,7 +65,7 @@ void conf_default(struct conf *c)
 {
 	*c = (struct conf){
 		.control_port = 874, .answer_timeout = 20, .negative_ttl = 60, .startup_timeout = 5000,
-		.close_timeout = 5000, .crc = true, .large_fpdu = true, .map = CONF_MAP_YES, .ring_size = 1 << 20, .inline_max = 512,
+		.close_timeout = 5000, .crc = true, .large_fpdu = true, .map = CONF_MAP_YES, .device = "*", .ring_size = 1 << 20, .inline_max = 512,
 		.srcavail_min = 256 << 10, .max_ird = 16, .max_ord = 16, .max_streams = 16384, .max_memory = UINT64_C(64) << 30,
 		.max_stags = 256 << 10, .max_reads = 1 << 20, .max_cq_entries = 16 << 20,
 		.log_level = LOG_INFO,
@@ -245,6 +246,12 @@ static int set_value(struct conf *c, const struct key *k, const char *value)
 		return parse_level(value, field);
 	case K_PREFIX:
 		return parse_prefixes(c, value);
+	case K_NAME:
+		if (!*value || strlen(value) >= sizeof(c->device) || strpbrk(value, "/ \t"))
+			return -EINVAL;
+		memset(field, 0, k->size);
+		strcpy(field, value);
+		return 0;
 	case K_PATH:
 		if (value[0] != '/' || strlen(value) > 90)	/* sun_path holds 108 with the socket's name */
 			return -EINVAL;

@@ -38,6 +38,7 @@ struct conf {
 	bool keep_congestion;		/* keep_congestion = yes|no, default no: no reno in the place of BBR where a path is short */
 	enum conf_map map;		/* map, default yes: queue pairs mapped into applications */
 	enum conf_provider provider;	/* provider = soft|auto, default soft: what carries streams between hosts */
+	char device[64];		/* device, default *: a shell pattern of the names of devices that may be used */
 	bool markers;			/* ask the peer for Markers; default off */
 	uint32_t ring_size;		/* ring_size octets, default 1 MiB, power of two 64 KiB..64 MiB */
 	uint32_t inline_max;		/* inline_max, default 512 */

@@ -121,6 +121,9 @@ static void put_status(struct bus_out *o)
 	put(o, "markers", "b", (int)conf.markers);
 	put(o, "large_fpdu", "b", (int)conf.large_fpdu);
 	put(o, "keep_congestion", "b", (int)conf.keep_congestion);
+	put(o, "provider", "s", conf.provider == CONF_PROVIDER_AUTO ? "auto" : "soft");
+	put(o, "device", "s", conf.device);
+	put(o, "verbs", "b", HAVE_VERBS);
 	put(o, "ring_size", "u", conf.ring_size);
 	put(o, "inline_max", "u", conf.inline_max);
 	put(o, "read_threshold", "u", conf.srcavail_min);
@@ -283,6 +286,7 @@ const sd_bus_vtable bus_vtable[] = {
 	SD_BUS_METHOD_WITH_ARGS("Ended", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", streams), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Peers", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", peers), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Stags", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", stags), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
+	SD_BUS_METHOD_WITH_ARGS("Devices", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", devices), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Reasons", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", reasons), bus_method, SD_BUS_VTABLE_UNPRIVILEGED),
 	SD_BUS_METHOD_WITH_ARGS("Check", SD_BUS_ARGS("s", host, "q", port), SD_BUS_RESULT("b", ok, "s", text), bus_method,
 				SD_BUS_VTABLE_UNPRIVILEGED),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Lists of org.iwsock.Daemon1: streams, those that have ended, plain connections, peers, STags. What is to be told is copied in one go and
+ * Lists of org.iwsock.Daemon1: streams, those that have ended, plain connections, peers, STags, devices. What is to be told is copied in one go and
  * then turned into a message in batches, so that 10,000 streams do not hold up the data path. Keys are an interface: iwctl
  * --json hands them on as they are, so they are only ever added to.
  */
@@ -12,6 +12,7 @@
 
 #include "daemon/cm/cm.h"
 #include "daemon/base/engine.h"
+#include "daemon/rnic/devices.h"
 #include "daemon/rnic/rnic.h"
 #include "daemon/session/session.h"
 #include "daemon/stream/stream.h"
@@ -163,6 +164,8 @@ static void put_stream(struct bus_out *o, const struct stream_info *i, const str
 	put(o, "transport", "s", transport_name(i));
 	put(o, "state", "s", state_name(i->state));
 	put(o, "path", "s", i->path);
+	if (i->device)
+		put(o, "device", "s", i->device);
 	put(o, "side", "s", i->client ? "client" : "server");
 	put(o, "pid", "u", (uint32_t)i->pid);
 	put(o, "uid", "u", i->uid);
@@ -337,6 +340,16 @@ static void put_stag(struct bus_out *o, const void *row)
 	put(o, "stream", "s", s);
 }
 
+static void put_device(struct bus_out *o, const void *row)
+{
+	const struct device_info *i = row;
+
+	put(o, "device", "s", i->name);
+	put(o, "streams", "u", i->streams);
+	put(o, "carried", "t", i->carried);
+	bus_put_counts(o, &i->stat);
+}
+
 /* ---- copies ---- */
 
 static void add_stream(void *arg, const struct stream_info *i)
@@ -391,6 +404,16 @@ static void stags(struct listing *l)
 	rnic_mr_foreach(add_stag, l);
 }
 
+static void add_device(void *arg, const struct device_info *i)
+{
+	add(arg, i);
+}
+
+static void all_devices(struct listing *l)
+{
+	devices_foreach(add_device, l);
+}
+
 static void add_ended(void *arg, const struct stream_ended *e)
 {
 	if (may_see(arg, e->info.uid))
@@ -403,6 +426,7 @@ static void ended(struct listing *l)
 }
 
 static const struct listing_kind kinds[] = {
+	{ "Devices", sizeof(struct device_info), all_devices, put_device },
 	{ "Ended", sizeof(struct stream_ended), ended, put_ended },
 	{ "Streams", sizeof(struct stream_row), streams, put_stream_row },
 	{ "Plain", sizeof(struct plain_row), plain, put_plain_row },

@@ -2,6 +2,7 @@
 /* The seam above the queue pair: each call goes to the provider that made the endpoint. */
 #include "endpoint.h"
 
+#include <assert.h>
 #include <errno.h>
 
 static unsigned int count;
@@ -80,9 +81,9 @@ unsigned int endpoint_caps(const struct endpoint *ep)
 	return ep->ops->caps_now ? ep->ops->caps_now(ep) : ep->ops->caps;
 }
 
-bool endpoint_beside(const struct endpoint *ep)
+const char *endpoint_device(const struct endpoint *ep)
 {
-	return ep->ops->beside && ep->ops->beside(ep);
+	return ep->ops->device ? ep->ops->device(ep) : NULL;
 }
 
 void endpoint_large(struct endpoint *ep, bool on)
@@ -171,4 +172,12 @@ unsigned int endpoint_send_room(const struct endpoint *ep)
 void endpoint_stat(const struct endpoint *ep, struct endpoint_stat *s)
 {
 	ep->ops->stat(ep, s);
+}
+
+void endpoint_stat_add(struct endpoint_stat *sum, const struct endpoint_stat *s)
+{
+	static_assert(sizeof(*s) % sizeof(uint64_t) == 0, "counts only");
+	static_assert(sizeof(*s) % sizeof(uint64_t) == 0, "counts only");
+	for (size_t i = 0; i < sizeof(*s) / sizeof(uint64_t); i++)
+		((uint64_t *)sum)[i] += ((const uint64_t *)s)[i];
 }

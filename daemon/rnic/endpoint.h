@@ -118,8 +118,8 @@ bool endpoint_ready(struct endpoint *ep, void (*again)(void *ctx));
 bool endpoint_made(const struct endpoint *ep);	/* it has made that: worth keeping for a while */
 /* ENDPOINT_*, as far as known: less than the provider's when the startup settled that. From request() and established() on. */
 unsigned int endpoint_caps(const struct endpoint *ep);
-/* Its octets go elsewhere than by the TCP connection that it was made from: that one says nothing of them. */
-bool endpoint_beside(const struct endpoint *ep);
+/* Its octets go by this device, and not by the TCP connection that it was made from: that one says nothing of them. NULL: they go there. The name stays. */
+const char *endpoint_device(const struct endpoint *ep);
 /* May segments be longer than the network's? Both ends must have said that they like it. In established(). Without ENDPOINT_LARGE: nothing. */
 void endpoint_large(struct endpoint *ep, bool on);
 /* Reads that it answers, and that may be under way, as the two ends settled them. In established() or later. */
@@ -192,6 +192,7 @@ struct endpoint_stat {
 	uint64_t tx_size[ENDPOINT_SIZES];	/* Sends, Writes and Read Responses: up to 64 octets, 256, 1 KiB and so on to 1 MiB; more */
 };
 void endpoint_stat(const struct endpoint *ep, struct endpoint_stat *s);
+void endpoint_stat_add(struct endpoint_stat *sum, const struct endpoint_stat *s);
 
 /* *n counts it until it is freed: it may linger. */
 void endpoint_counted(struct endpoint *ep, unsigned int *n);
@@ -205,7 +206,7 @@ struct endpoint_ops {
 	unsigned int (*caps_now)(const struct endpoint *ep);	/* or NULL */
 	bool (*ready)(struct endpoint *ep, void (*again)(void *ctx));	/* or NULL: at once */
 	bool (*made)(const struct endpoint *ep);	/* or NULL: nothing */
-	bool (*beside)(const struct endpoint *ep);	/* or NULL: no */
+	const char *(*device)(const struct endpoint *ep);	/* or NULL: none */
 	void (*needs)(struct endpoint_needs *n);
 	int (*initiate)(struct endpoint *ep, const void *pd, size_t pd_len);
 	int (*respond)(struct endpoint *ep);

@@ -26,9 +26,11 @@ void verbs_kick(struct verbs *v)
 	work_queue(&v->work, verbs_work);
 }
 
-static bool on_device(const struct endpoint *ep)
+static const char *on_device(const struct endpoint *ep)
 {
-	return verbs_of(ep)->chosen;
+	const struct verbs *v = verbs_of(ep);
+
+	return v->chosen ? device_name(v->device) : NULL;
 }
 
 static void again(struct work *w)
@@ -106,6 +108,7 @@ static void undo(struct verbs *v)
 static void over(struct verbs *v)
 {
 	v->over = true;
+	device_carries_no_more(&v->user);
 	undo(v);
 	if (v->soft)
 		endpoint_abort(v->soft);
@@ -264,7 +267,8 @@ static void on_request(void *ctx, const struct endpoint_said *said)
 
 static void opened(struct verbs *v)
 {
-	log_debug("device %s carries %s", v->dev ? verbs_lib.ibv_get_device_name(v->dev->ctx->device) : "that is gone", iw_tuple_text(&v->t));
+	log_debug("device %s carries %s", device_name(v->device), iw_tuple_text(&v->t));
+	device_carries(v->device, &v->user, &v->stat);
 	v->open = true;
 	v->poll = true;
 	if (v->state == VERBS_GONE)
@@ -579,7 +583,7 @@ static void verbs_stat(const struct endpoint *ep, struct endpoint_stat *s)
 
 static const struct endpoint_ops verbs_endpoint = {
 	.name = "verbs", .caps_now = verbs_caps, .initiate = verbs_initiate, .respond = verbs_respond, .accept = verbs_accept, .reject = verbs_reject,
-	.request = verbs_request, .frame = verbs_frame, .go_on = verbs_go_on, .ready = verbs_ready, .made = verbs_made, .beside = on_device, .large = verbs_large, .depths = verbs_depths,
+	.request = verbs_request, .frame = verbs_frame, .go_on = verbs_go_on, .ready = verbs_ready, .made = verbs_made, .device = on_device, .large = verbs_large, .depths = verbs_depths,
 	.rest = verbs_rest, .resume = verbs_resume, .socket = verbs_socket, .close = verbs_close, .abort = verbs_abort, .detach = verbs_detach,
 	.terminate = verbs_terminate, .unmake = verbs_unmake, .reg = verbs_reg, .dereg = verbs_dereg, .post_send = verbs_send,
 	.post_recv = verbs_recv, .send_room = verbs_send_room, .stat = verbs_stat,

@@ -119,10 +119,16 @@ static int listen_on(struct listener *l)
 	if (ret)
 		return ret;
 	sockaddr_of(l->ip, our_port(), &ss);
-	if (!verbs_lib.rdma_bind_addr(l->id, (void *)&ss) && l->id->verbs && !verbs_lib.rdma_listen(l->id, BACKLOG) &&
-	    !verbs_take_dev(l->id->verbs, &l->dev))
+	if (verbs_lib.rdma_bind_addr(l->id, (void *)&ss))
+		ret = -errno;
+	else
+		ret = l->id->verbs ? verbs_take_dev(l->id->verbs, &l->dev) : -ENODEV;
+	if (!ret && !verbs_lib.rdma_listen(l->id, BACKLOG))
 		return 0;
-	ret = l->id->verbs ? -errno : -ENODEV;
+	if (!ret)
+		ret = -errno;
+	verbs_put_dev(l->dev);
+	l->dev = NULL;
 	verbs_id_end(l->id);
 	l->id = NULL;
 	return ret;

@@ -155,6 +155,8 @@ int verbs_take_dev(struct ibv_context *ctx, struct verbs_dev **dev)
 	struct ibv_device_attr attr;
 	struct verbs_dev *d;
 
+	if (!device_may(verbs_lib.ibv_get_device_name(ctx->device)))
+		return -ENODEV;
 	list_each (pos, nxt, &devs) {
 		d = list_entry(pos, struct verbs_dev, node);
 		if (d->ctx == ctx) {
@@ -183,6 +185,7 @@ int verbs_take_dev(struct ibv_context *ctx, struct verbs_dev **dev)
 	list_add_tail(&devs, &d->node);
 	watch(&d->comp_op, d->channel->fd, completed);
 	watch(&d->async_op, ctx->async_fd, happened);
+	device_named(verbs_lib.ibv_get_device_name(ctx->device));
 	log_info("device %s is used", verbs_lib.ibv_get_device_name(ctx->device));
 	*dev = d;
 	return 0;
@@ -262,6 +265,7 @@ static int make(struct verbs *v)
 
 	if (ret)
 		return ret;
+	v->device = device_named(verbs_lib.ibv_get_device_name(v->dev->ctx->device));
 	if (qa.cap.max_send_sge > v->dev->max_sge)
 		return -EOPNOTSUPP;
 	v->pd = verbs_lib.ibv_alloc_pd(v->id->verbs);

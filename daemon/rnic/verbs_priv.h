@@ -9,6 +9,7 @@
 #include "proto/beside.h"
 #include "daemon/base/engine.h"
 #include "daemon/base/log.h"
+#include "devices.h"
 #include "endpoint.h"
 
 #undef ibv_reg_mr	/* a macro by which constant rights are checked */
@@ -82,6 +83,8 @@ struct verbs {
 	uint64_t key;
 	struct rdma_cm_id *id;
 	struct verbs_dev *dev;
+	struct device *device;		/* as it is known, when it is gone, too */
+	struct device_user user;	/* of it, while it carries the stream */
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *inl_mr;

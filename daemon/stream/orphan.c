@@ -41,7 +41,7 @@ static uint64_t progress(const struct stream *st)
 {
 	struct tcp_count c;
 
-	if (endpoint_beside(st->remote->ep))
+	if (endpoint_device(st->remote->ep))
 		return by_device(st);
 	return tcp_count(st->end[0].tcp, false, &c) ? 0 : c.acked + c.received;
 }

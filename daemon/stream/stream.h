@@ -36,6 +36,7 @@ struct stream_info {		/* what iwctl shows */
 	uint64_t tx_bytes, rx_bytes;	/* application octets since the switch */
 	struct endpoint_stat stat;	/* zero unless it has an endpoint */
 	const char *path;		/* of its octets: "mapped": the application works the queue pair, and says what is told of it; "carrier"; "device", below that; of LOCAL "rings" or "relayed", too */
+	const char *device;		/* that carries it, or NULL */
 	uint64_t since_ms;		/* when it was switched (granted, before that) */
 	uint64_t upgraded_ms;		/* when MPA was agreed on, or the two ends of this host were joined; 0 not */
 	uint64_t upgraded_tx, upgraded_rx;	/* and after how many octets since the connection began; 0 where nobody counted */

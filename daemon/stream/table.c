@@ -144,11 +144,16 @@ void stream_set_cm_data(struct stream *st, void *p)
 	st->cm_data = p;
 }
 
+static const char *device_of(const struct stream *st)
+{
+	return st->remote && st->remote->ep ? endpoint_device(st->remote->ep) : NULL;
+}
+
 static const char *path_of(const struct stream *st, unsigned int e)
 {
 	if (st->state == STREAM_LOCAL)
 		return local_path(st, e);
-	return st->remote && st->remote->ep && endpoint_beside(st->remote->ep) ? "device" : "carrier";
+	return device_of(st) ? "device" : "carrier";
 }
 
 void table_info(const struct stream *st, unsigned int e, struct stream_info *i)
@@ -160,7 +165,7 @@ void table_info(const struct stream *st, unsigned int e, struct stream_info *i)
 	*i = (struct stream_info){
 		.id = st->id, .state = st->state, .tuple = end->tuple, .client = st->client != e, .pid = end->pid,
 		.uid = end->uid, .fd = end->fd, .reason = st->reason, .tx_bytes = c.tx_bytes, .rx_bytes = c.rx_bytes, .stat = c.stat,
-		.since_ms = st->since_ms, .active_ms = st->active_ms, .path = path_of(st, e),
+		.since_ms = st->since_ms, .active_ms = st->active_ms, .path = path_of(st, e), .device = device_of(st),
 	};
 	memcpy(i->program, end->program, sizeof(i->program));
 	upgrade_info(st, i);

@@ -50,7 +50,7 @@ static void every_key(void **state)
 {
 	assert_int_equal(read_text("# comment\n\n run_dir = /run/x # why\ncontrol_port=4874\ntrust_high_port = yes\nanswer_timeout = 30\n"
 				   "go = at-once\nnegative_cache = 5\nstartup_timeout = 1000\nclose_timeout = 1000\ncrc = off\n"
-				   "large_fpdu = off\nkeep_congestion = yes\nmap = no\nprovider = auto\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
+				   "large_fpdu = off\nkeep_congestion = yes\nmap = no\nprovider = auto\ndevice = mlx5_*\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
 				   "max_ord = 32\nrequire_ipsec = yes\nmax_streams = 10\nmax_memory = 1G\nallow = 10.0.0.0/8, 2001:db8::/32\nlog_level = debug"), 0);
 	assert_string_equal(c.rundir, "/run/x");
 	assert_int_equal(c.control_port, 4874);
@@ -64,6 +64,7 @@ static void every_key(void **state)
 	assert_true(c.keep_congestion);
 	assert_int_equal(c.map, CONF_MAP_NO);
 	assert_int_equal(c.provider, CONF_PROVIDER_AUTO);
+	assert_string_equal(c.device, "mlx5_*");
 	assert_true(c.markers);
 	assert_int_equal(c.ring_size, 65536);
 	assert_int_equal(c.srcavail_min, 0);
@@ -99,7 +100,7 @@ static void limits(void **state)
 	static const char *const bad[][2] = {
 		{ "control_port", "0" }, { "control_port", "65536" }, { "control_port", "-1" }, { "control_port", "" },
 		{ "control_port", "80x" }, { "answer_timeout", "0" }, { "answer_timeout", "99999999999999999999" },
-		{ "ring_size", "100000" }, { "ring_size", "32K" }, { "ring_size", "128M" }, { "crc", "maybe" }, { "map", "perhaps" }, { "provider", "verbs" }, { "max_ird", "33" },
+		{ "ring_size", "100000" }, { "ring_size", "32K" }, { "ring_size", "128M" }, { "crc", "maybe" }, { "map", "perhaps" }, { "provider", "verbs" }, { "device", "" }, { "device", "a b" }, { "device", "/x" }, { "max_ird", "33" },
 		{ "log_level", "loud" }, { "run_dir", "relative" }, { "allow", "10.0.0.1/8" }, { "allow", "10.0.0.0/33" },
 		{ "go", "now" }, { "go", "" }, { "allow", "host.example" }, { "allow", "" }, { "max_memory", "99999999999G" }, { "nonsense", "1" }, { "", "1" },
 	};
@@ -173,12 +174,12 @@ static void renewed(void **state)
 	assert_string_equal(stays, "");
 	assert_int_equal(read_text("run_dir = /run/x\ncontrol_port=4874\ntrust_high_port = yes\nanswer_timeout = 30\njoin_namespaces = yes\n"
 				   "go = at-once\nnegative_cache = 5\nstartup_timeout = 1000\nclose_timeout = 1000\ncrc = off\n"
-				   "large_fpdu = off\nkeep_congestion = yes\nmap = no\nprovider = auto\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
+				   "large_fpdu = off\nkeep_congestion = yes\nmap = no\nprovider = auto\ndevice = mlx5_*\nmarkers = on\nring_size = 64K\ninline_max = 0\nread_threshold = 0\nmax_ird = 1\n"
 				   "max_ord = 32\nmax_streams = 10\nmax_memory = 1G\nmax_stags = 1\nmax_reads = 2\nmax_cq_entries = 3\nhide_stag_errors = yes\n"
 				   "allow = 10.0.0.0/8\nrequire_ipsec = yes\nlog_level = debug"), 0);
 	conf_renew(&d, &c, changed, stays);
 	assert_string_equal(changed, "trust_high_port, answer_timeout, join_namespaces, go, negative_cache, startup_timeout, close_timeout, crc, large_fpdu, "
-			    "keep_congestion, map, provider, markers, ring_size, inline_max, read_threshold, max_ird, max_ord, max_streams, max_memory, max_stags, max_reads, "
+			    "keep_congestion, map, provider, device, markers, ring_size, inline_max, read_threshold, max_ird, max_ord, max_streams, max_memory, max_stags, max_reads, "
 			    "max_cq_entries, hide_stag_errors, allow, require_ipsec, log_level");
 	assert_string_equal(stays, "run_dir, control_port");
 	assert_string_equal(d.rundir, "");

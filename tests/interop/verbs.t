@@ -159,6 +159,11 @@ part_streams() {
 	echo_start
 	begin_by_device streams
 	is "$(run 'iwctl -r /tmp/h1 streams' | grep -c ' running  *device ')" 1 "iwctl streams: by a device" || diag "$(run 'iwctl -r /tmp/h1 streams')"
+	is "$(run 'iwctl -r /tmp/h1 streams -c path,device' | awk 'NR == 2 { print $1, $2 }')" "device siw1" "and by which" || diag "$(run 'iwctl -r /tmp/h1 streams -j')"
+	is "$(run 'two-hosts on 1 iwctl -r /tmp/h1 devices -c device,kind,state,streams,used' | awk '/^siw1/ { print $1, $2, $3, $4, $5 }')" "siw1 iwarp active 1 yes" \
+		"iwctl devices: that one carries one" || diag "$(run 'two-hosts on 1 iwctl -r /tmp/h1 devices -j')"
+	at_least "$(run 'iwctl -r /tmp/h1 metrics' | sed -n 's/^iwsock_device_messages_total{device="siw1",operation="send"} //p')" 1 "metrics: its messages" ||
+		diag "$(run 'iwctl -r /tmp/h1 metrics' | grep device)"
 	over streams
 	n=$(carried)
 	compare 1 2 7701
@@ -182,6 +187,14 @@ part_streams() {
 	diag "$(grep 'receiver$' "$dir/iperf")"
 	until_true 60 eval '[ "$(held)" = 0 ]'
 	is "$(held)" 0 "nothing of them is left in the devices" || diag "$(run 'rdma resource show qp; rdma resource show mr')" "$(logs)"
+	at_least "$(run 'iwctl -r /tmp/h1 metrics' | sed -n 's/^iwsock_device_carried_total{device="siw1"} //p')" 8 "metrics: what it has carried is not forgotten"
+	is "$(run 'iwctl -r /tmp/h1 metrics' | sed -n 's/^iwsock_device_streams{device="siw1"} //p')" 0 "and that it carries nothing now"
+	daemons_end
+	daemons -o provider=auto -o device=other
+	n=$(carried)
+	begin "device = other"
+	over "device = other"
+	is "$(held) $(carried)" "0 0" "device = other: soft"
 	stop echo 2
 	daemons_end
 	links_end
