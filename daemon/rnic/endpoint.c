@@ -177,7 +177,6 @@ void endpoint_stat(const struct endpoint *ep, struct endpoint_stat *s)
 void endpoint_stat_add(struct endpoint_stat *sum, const struct endpoint_stat *s)
 {
 	static_assert(sizeof(*s) % sizeof(uint64_t) == 0, "counts only");
-	static_assert(sizeof(*s) % sizeof(uint64_t) == 0, "counts only");
 	for (size_t i = 0; i < sizeof(*s) / sizeof(uint64_t); i++)
 		((uint64_t *)sum)[i] += ((const uint64_t *)s)[i];
 }

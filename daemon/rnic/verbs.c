@@ -26,11 +26,17 @@ void verbs_kick(struct verbs *v)
 	work_queue(&v->work, verbs_work);
 }
 
+/* The other end may say that they have agreed on one of which nothing is here. */
+static const char *name_of(const struct verbs *v)
+{
+	return v->device ? device_name(v->device) : "none";
+}
+
 static const char *on_device(const struct endpoint *ep)
 {
 	const struct verbs *v = verbs_of(ep);
 
-	return v->chosen ? device_name(v->device) : NULL;
+	return v->chosen ? name_of(v) : NULL;
 }
 
 static void again(struct work *w)
@@ -267,8 +273,9 @@ static void on_request(void *ctx, const struct endpoint_said *said)
 
 static void opened(struct verbs *v)
 {
-	log_debug("device %s carries %s", device_name(v->device), iw_tuple_text(&v->t));
-	device_carries(v->device, &v->user, &v->stat);
+	log_debug("device %s carries %s", name_of(v), iw_tuple_text(&v->t));
+	if (v->device)
+		device_carries(v->device, &v->user, &v->stat);
 	v->open = true;
 	v->poll = true;
 	if (v->state == VERBS_GONE)

@@ -83,7 +83,7 @@ struct verbs {
 	uint64_t key;
 	struct rdma_cm_id *id;
 	struct verbs_dev *dev;
-	struct device *device;		/* as it is known, when it is gone, too */
+	struct device *device;		/* as it is known, when it is gone, too; NULL: no queue pair was made */
 	struct device_user user;	/* of it, while it carries the stream */
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
