@@ -106,7 +106,7 @@ wrong() { # NAME WORDS COMMAND...
 	err=$(host_ctl 1 "$@" 2>&1)
 	is "$? $(grep -c -- "$words" <<<"$err")" "2 1" "$name" || diag "$err"
 }
-wrong "an unknown column is named, and those that there are" 'streams has no column "frob"; it has pid, program, .*, id, reason, user, age$' streams --columns pid,frob
+wrong "an unknown column is named, and those that there are" 'streams has no column "frob"; it has pid, program, .*, id, reason, user, age, device$' streams --columns pid,frob
 wrong "of --sort, too" 'peers has no column "pid"; it has address, ' peers --sort -pid
 wrong "no column" 'no column ""' streams --columns pid,
 wrong "an unknown term" '"colour="; there are program=, peer=, ' streams --filter colour=red
