@@ -16,6 +16,7 @@
 #include "iwctl.h"
 #include "judge.h"
 #include "out.h"
+#include "proc.h"
 #include "verdict.h"
 
 #define CLASS	"/sys/class/infiniband"
@@ -214,20 +215,15 @@ int iwctl_devices(json_t **out)
 /* What units forbid by default. */
 static void judge_unit_of(json_t *list, const json_t *status)
 {
-	unsigned long long pid = iwctl_num(status, "pid"), need = 2 * iwctl_num(status, "ring_size") + SMALL, locked = 0;
-	char path[96], line[256], soft[32] = "";
-	FILE *f;
+	unsigned long need = 2 * iwctl_num(status, "ring_size") + SMALL, locked;
+	unsigned int pid = (unsigned int)iwctl_num(status, "pid");
+	char path[96];
 
-	snprintf(path, sizeof(path), "/proc/%llu/root" RDMA_CM, pid);
+	snprintf(path, sizeof(path), "/proc/%u/root" RDMA_CM, pid);
 	if (!access(RDMA_CM, F_OK) && access(path, F_OK) && errno == ENOENT)
 		verdict(list, VERDICT_BAD, "devices", DROP_IN, "the daemon has no " RDMA_CM ": PrivateDevices=?");
-	snprintf(path, sizeof(path), "/proc/%llu/limits", pid);
-	f = fopen(path, "re");
-	while (f && !*soft && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Max locked memory %31s", soft) == 1 && sscanf(soft, "%llu", &locked) == 1 && locked < need)
-			verdict(list, VERDICT_BAD, "devices", DROP_IN, "the daemon may lock %llu octets of memory: not one stream's %llu (LimitMEMLOCK=)", locked, need);
-	if (f)
-		fclose(f);
+	if (iwctl_proc_limit(pid, "Max locked memory", &locked) && locked < need)
+		verdict(list, VERDICT_BAD, "devices", DROP_IN, "the daemon may lock %lu octets of memory: not one stream's %lu (LimitMEMLOCK=)", locked, need);
 }
 
 void judge_devices(json_t *list, const json_t *status)

@@ -252,25 +252,17 @@ static void limits(json_t *list, const json_t *status)
 {
 	unsigned int pid = (unsigned int)iwctl_num(status, "pid");
 	unsigned long soft = 0, used = 0;
-	char path[64], line[256];
+	char path[64];
 	DIR *d;
-	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%u/limits", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Max open files %lu", &soft) == 1)
-			break;
-	if (f)
-		fclose(f);
+	if (!iwctl_proc_limit(pid, "Max open files", &soft))
+		return;
 	snprintf(path, sizeof(path), "/proc/%u/fd", pid);
 	d = opendir(path);
 	while (d && readdir(d))
 		used++;
 	if (d)
 		closedir(d);
-	if (!soft)
-		return;
 	if (used > soft / 10 * 8)
 		verdict(list, VERDICT_BAD, "limits", "Raise LimitNOFILE= ('systemctl edit iwarpd').", "the daemon has %lu of %lu files open", used, soft);
 	else if (soft < FILES_MIN)

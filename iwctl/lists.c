@@ -66,14 +66,24 @@ static void descriptor(struct table *t, enum colour c, const json_t *row, const 
 		number(t, c, row, key);
 }
 
-static void duration(struct table *t, enum colour c, const json_t *row, const char *key)
+static void in_words(struct table *t, enum colour c, const json_t *row, const char *key, char *(*words)(uint64_t n, char *buf))
 {
 	char s[32];
 
 	if (json_object_get(row, key))
-		table_cell(t, c, "%s", iwctl_duration(iwctl_num(row, key), s));
+		table_cell(t, c, "%s", words(iwctl_num(row, key), s));
 	else
 		nothing(t);
+}
+
+static void duration(struct table *t, enum colour c, const json_t *row, const char *key)
+{
+	in_words(t, c, row, key, iwctl_duration);
+}
+
+static void size(struct table *t, enum colour c, const json_t *row, const char *key)
+{
+	in_words(t, c, row, key, iwctl_bytes);
 }
 
 /* Sent/received: of "sends" tx_sends and rx_sends. */
@@ -117,16 +127,6 @@ static void octets(struct table *t, enum colour c, const json_t *row, const char
 
 	if (both(row, key, &tx, &rx))
 		table_cell(t, c, "%s/%s", iwctl_bytes(tx, a), iwctl_bytes(rx, b));
-	else
-		nothing(t);
-}
-
-static void size(struct table *t, enum colour c, const json_t *row, const char *key)
-{
-	char s[16];
-
-	if (json_object_get(row, key))
-		table_cell(t, c, "%s", iwctl_bytes(iwctl_num(row, key), s));
 	else
 		nothing(t);
 }

@@ -253,3 +253,18 @@ json_t *iwctl_proc_why(unsigned int pid, int fd, uint64_t uptime_ms)
 		say(why, "Process %u does not have libiwsock.so loaded. Start it with iwrun, or LD_PRELOAD=libiwsock.so; a service: iwctl service.", pid);
 	return why;
 }
+
+bool iwctl_proc_limit(unsigned int pid, const char *name, unsigned long *soft)
+{
+	char path[64], line[256];
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/limits", pid);
+	f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, name, strlen(name)) && sscanf(line + strlen(name), " %lu", soft) == 1;
+	if (f)
+		fclose(f);
+	return found;
+}

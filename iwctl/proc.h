@@ -29,6 +29,8 @@ struct iwctl_image {
 /* What pid runs of the library; a process that is not there is one that is not readable. */
 struct iwctl_image iwctl_proc_image(unsigned int pid);
 
+/* The soft limit of that name in /proc/PID/limits. false: not known, or unlimited. */
+bool iwctl_proc_limit(unsigned int pid, const char *name, unsigned long *soft);
 /* Sentences why pid (fd >= 0: and that fd) cannot be accelerated or has nothing to show to a daemon that is up for so long; an array of strings. */
 json_t *iwctl_proc_why(unsigned int pid, int fd, uint64_t uptime_ms);
 /* A sentence for each connection of pid that no daemon has heard of yet, as far as its memory may be read. */

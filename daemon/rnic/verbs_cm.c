@@ -111,6 +111,16 @@ void verbs_id_end(struct rdma_cm_id *id)
 		work_queue(&cm.work, release);
 }
 
+static void unlisten(struct listener *l)
+{
+	if (!l->id)
+		return;
+	verbs_put_dev(l->dev);
+	l->dev = NULL;
+	verbs_id_end(l->id);
+	l->id = NULL;
+}
+
 static int listen_on(struct listener *l)
 {
 	struct sockaddr_storage ss = { 0 };
@@ -121,27 +131,15 @@ static int listen_on(struct listener *l)
 	sockaddr_of(l->ip, our_port(), &ss);
 	if (verbs_lib.rdma_bind_addr(l->id, (void *)&ss))
 		ret = -errno;
-	else
-		ret = l->id->verbs ? verbs_take_dev(l->id->verbs, &l->dev) : -ENODEV;
-	if (!ret && !verbs_lib.rdma_listen(l->id, BACKLOG))
-		return 0;
-	if (!ret)
+	else if (!l->id->verbs || !device_may(verbs_lib.ibv_get_device_name(l->id->verbs->device)))
+		ret = -ENODEV;
+	else if (verbs_lib.rdma_listen(l->id, BACKLOG))
 		ret = -errno;
-	verbs_put_dev(l->dev);
-	l->dev = NULL;
-	verbs_id_end(l->id);
-	l->id = NULL;
+	else
+		ret = verbs_take_dev(l->id->verbs, &l->dev);
+	if (ret)
+		unlisten(l);
 	return ret;
-}
-
-static void unlisten(struct listener *l)
-{
-	if (!l->id)
-		return;
-	verbs_put_dev(l->dev);
-	l->dev = NULL;
-	verbs_id_end(l->id);
-	l->id = NULL;
 }
 
 /* A host can have whole networks of addresses: one without a device is forgotten for another. */

@@ -1167,6 +1167,15 @@ static void dry(void)
 		;
 }
 
+/* It sends d again and again, until the library wants T back, or is about to. */
+static void asks_back(void)
+{
+	for (int i = 0; tell("send 0 d"), !speaks(t.lib); i++) {
+		assert_true(i < 40);
+		expect("send 1");
+	}
+}
+
 static void back_answer(bool now)
 {
 	hear(IW_CTL_BACK);
@@ -1213,10 +1222,7 @@ static void test_back(void **state)
 	for (char c = 0; c != 'v' || readable(t.carrier, 0);)
 		assert_int_equal(recv(t.carrier, &c, 1, 0), 1);
 	ask("kind 0 carrier", "kind 0");
-	for (int i = 0; tell("send 0 d"), !speaks(t.lib); i++) {
-		assert_true(i < 40);
-		expect("send 1");
-	}
+	asks_back();
 	back_answer(true);
 	expect("send 1");
 	peer_gets("d");
@@ -1319,10 +1325,7 @@ static void test_back_started_meanwhile(void **state)
 	proposed();
 	switches();
 	atomic_store(&t.page->want, IW_WANT_BACK);
-	for (int i = 0; tell("send 0 d"), !speaks(t.lib); i++) {
-		assert_true(i < 40);
-		expect("send 1");
-	}
+	asks_back();
 	hear(IW_CTL_BACK);
 	starts_meanwhile();
 	back_say(true);
@@ -1454,10 +1457,7 @@ static void test_back_is_seen(void **state)
 	}
 	switches();
 	atomic_store(&t.page->want, IW_WANT_BACK);
-	for (int i = 0; tell("send 0 d"), !speaks(t.lib); i++) {
-		assert_true(i < 40);
-		expect("send 1");
-	}
+	asks_back();
 	back_answer(true);
 	expect("send 1");
 	peer_gets("d");
@@ -1488,10 +1488,7 @@ static void test_back_unseen_meanwhile(void **state)
 	with_a_thread();
 	switches();
 	atomic_store(&t.page->want, IW_WANT_BACK);
-	for (int i = 0; tell("send 0 d"), !speaks(t.lib); i++) {
-		assert_true(i < 40);
-		expect("send 1");
-	}
+	asks_back();
 	hear(IW_CTL_BACK);
 	dry();
 	thread_writes();
