@@ -22,6 +22,7 @@
 #endif
 
 #define GAP	16		/* behind so many closed numbers in a row those that are not known are looked at when there must be one */
+#define FAR	16		/* of these so many are known all the same */
 #define TURNS	16		/* or each so many times where the kernel does not say how many there are (before Linux 6.2) */
 #define MOST	8192		/* entries of a set that is looked through */
 
@@ -207,19 +208,60 @@ static long open_count(void)
 	return st.st_size > 0 ? st.st_size - 1 : -1;
 }
 
+/* Numbers + 1 of sockets behind a gap that the table says nothing of, as one that was inherited: they are looked at each time. */
+static _Atomic int behind[FAR];
+
+static _Atomic int *far_slot(int n)
+{
+	for (unsigned int i = 0; i < FAR; i++)
+		if (atomic_load(&behind[i]) == n)
+			return &behind[i];
+	return NULL;
+}
+
+/* Where there is no room for it, all are looked at until there is. */
+static void keep_far(int fd, bool is_open)
+{
+	_Atomic int *slot = far_slot(fd + 1);
+	int none = 0;
+
+	if (slot && !is_open)
+		atomic_store(slot, 0);
+	else if (!slot && is_open && (slot = far_slot(0)))
+		atomic_compare_exchange_strong(slot, &none, fd + 1);
+}
+
+static int last_far(void)
+{
+	int last = -1;
+
+	for (unsigned int i = 0; i < FAR; i++)
+		if (atomic_load(&behind[i]) - 1 > last)
+			last = atomic_load(&behind[i]) - 1;
+	return last;
+}
+
 /* All below end, and what seems to be all. How many there are, as far as is known. */
 static long scan(struct iw_files *v, long end)
 {
+	int closed = 0, last = last_far();
 	long open = 0;
-	int closed = 0;
 
 	v->sets = v->rings = 0;
 	v->many = v->unknown = false;
-	for (int fd = 0; fd < IW_FD_MAX && (fd < end || fd <= atomic_load(&iw_fd_high) || closed < GAP); fd++) {
-		if (fd >= end && closed >= GAP && !iw_word(fd))
+	if (last < atomic_load(&iw_fd_high))
+		last = atomic_load(&iw_fd_high);
+	for (int fd = 0; fd < IW_FD_MAX && (fd < end || fd <= last || closed < GAP); fd++) {
+		bool is_far = closed >= GAP && !iw_word(fd), is_open;
+
+		if (is_far && fd >= end && !far_slot(fd + 1))
 			continue;
-		closed = one_number(v, fd) ? 0 : closed + 1;
-		open += !closed;
+		is_open = one_number(v, fd);
+		open += is_open;
+		if (is_far)
+			keep_far(fd, is_open && !iw_word(fd));
+		else
+			closed = is_open ? 0 : closed + 1;
 	}
 	return open;
 }

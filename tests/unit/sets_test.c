@@ -28,6 +28,12 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "preload/sys.h"
+
+static unsigned int asked;	/* of how many numbers what socket it is */
+
+#undef IW_SYS5
+#define IW_SYS5(n, a, b, c, d, e) (asked += SYS_##n == SYS_getsockopt, sys6(SYS_##n, IW_L(a), IW_L(b), IW_L(c), IW_L(d), IW_L(e), 0))
 #include "preload/fdinfo.c"
 #include "preload/sets.c"
 #define IW_QUIET_STEP(what) ((void)0)
@@ -73,6 +79,7 @@ static int setup(void **state)
 	set = new_set();
 	memset(&sizes, 0, sizeof(sizes));
 	next_us = 0;
+	asked = 0;
 	return 0;
 }
 
@@ -276,6 +283,34 @@ static void far_away(void **state)
 	iw_files_look(&v, &t, 1);		/* known from now on */
 	assert_int_equal(v.set[v.sets - 1], far);
 	close(far);
+	setrlimit(RLIMIT_NOFILE, &old_limit);
+}
+
+/* A socket that was inherited is nothing that is noted: found once, it is asked alone, and not all numbers again. */
+static void far_socket(void **state)
+{
+	struct iw_files v;
+	int far, more;
+
+	if (open_count() < 0)
+		skip();
+	far = far_dup(other);
+	iw_files_look(&v, &t, 1);
+	assert_true(asked > 900);
+	asked = 0;
+	iw_files_look(&v, &t, 1);
+	assert_false(v.unknown);
+	assert_in_range(asked, 1, 100);
+	more = fcntl(t, F_DUPFD, far - 500);
+	iw_files_look(&v, &t, 1);
+	assert_true(v.unknown);
+	close(far);
+	close(more);
+	asked = 0;
+	iw_files_look(&v, &t, 1);
+	iw_files_look(&v, &t, 1);
+	assert_false(v.unknown);
+	assert_in_range(asked, 1, 200);
 	setrlimit(RLIMIT_NOFILE, &old_limit);
 }
 
@@ -598,6 +633,7 @@ int main(void)
 		TEST(numbers_of_set),
 		TEST(too_many),
 		TEST(far_away),
+		TEST(far_socket),
 		TEST(far_alias),
 		TEST(once),
 		TEST(large),
