@@ -95,17 +95,30 @@ export IW_TEST_HELPER=$IW_BUILD/tests/lib IW_TEST_BLACKHOLE=10.77.0.99
 for h in 1 2; do
 	ip -n "$(basename "$(host_ns $h)")" neigh replace $IW_TEST_BLACKHOLE lladdr 02:00:00:00:00:99 nud permanent dev eth0 || exit 1
 done
+# A subshell for each of these would be a third of the time that all of it takes.
 ns1=$(host_ns 1) ns2=$(host_ns 2)
+addr4=$(host_addr 1) addr6=$(host_addr6 1)
+dir=('' "$(host_dir 1)" "$(host_dir 2)")
 lib=$RIG_LIB
 
-# conf NAME LINE...: its path. The wait is for our own daemon, which says GO at once; nothing waits that long unless a thread is in the way.
-conf() {
-	local f=$RIG_DIR/$1.conf
-	shift
-	[ -e "$f" ] || printf '%s\n' "$@" >"$f"
-	echo "$f"
+# number STRING: to NUMBER, of 28 bits, the same for the same string
+number() {
+	local i c
+	NUMBER=2166136261
+	for ((i = 0; i < ${#1}; i++)); do
+		printf -v c %d "'${1:i:1}"
+		NUMBER=$((((NUMBER ^ c) * 16777619) & 0xffffffff))
+	done
+	NUMBER=$((((NUMBER ^ NUMBER >> 15) * 2246822519 & 0xffffffff) >> 4))
 }
-at_call() { conf "at$1" "upgrade_after $([ "$1" = 0 ] && echo 0 || echo "$1 calls")" "upgrade_wait 100"; }
+
+# conf NAME LINE...: to CONF its path. The wait is for our own daemon, which says GO at once; nothing waits that long unless a thread is in the way.
+conf() {
+	CONF=$RIG_DIR/$1.conf
+	shift
+	[ -e "$CONF" ] || printf '%s\n' "$@" >"$CONF"
+}
+at_call() { if [ "$1" = 0 ]; then conf at0 "upgrade_after 0" "upgrade_wait 100"; else conf "at$1" "upgrade_after $1 calls" "upgrade_wait 100"; fi; }
 # Not to be mapped before they begin: one end does not wait for the other, or something was done to the socket before.
 cold="accept4_flags accept_backlog connect_epoll connect_epollet connect_nonblock connect_select eintr_restart epoll_connect_with_other epoll_plain_before"
 cold+=" many_short oob_before_accept opts_inherit opts_lowat send_lost sigio_before timeo_before_connect"
@@ -117,72 +130,92 @@ cold+=" unseen_threads"
 calm="eintr_mixed f_odd_args"
 # Each of its rounds forks and moves a hundred thousand octets: it is about rings, and takes minutes where maps change hands late.
 calm+=" fork_dup"
-early=$(conf early "upgrade_after 0") awake=$(conf awake "upgrade_after 0" "spin always" "rings no")
-never=$(conf never "upgrade_after 1G calls 1G")
-policy=$(conf tcp "upgrade_after 0" "tcp both * *")
+conf early "upgrade_after 0"; early=$CONF
+conf awake "upgrade_after 0" "spin always" "rings no"; awake=$CONF
+conf never "upgrade_after 1G calls 1G"; never=$CONF
+conf tcp "upgrade_after 0" "tcp both * *"; policy=$CONF
 
-# chance MODE PROGRAM ROLE: most of them within the first calls, which is what most of the programs have
+# chance MODE PROGRAM ROLE: to NUMBER, most of them within the first calls, which is what most of the programs have
 chance() {
-	local n
-	n=$(cksum <<<"$IW_SEED $*")
-	n=$((${n%% *} >> 4))
-	case $((n & 7)) in
-	0) echo $(((n >> 3) % 40)) ;;
-	1 | 2) echo $(((n >> 3) % 10)) ;;
-	*) echo $(((n >> 3) % 3)) ;;
+	number "$IW_SEED $*"
+	case $((NUMBER & 7)) in
+	0) NUMBER=$(((NUMBER >> 3) % 40)) ;;
+	1 | 2) NUMBER=$(((NUMBER >> 3) % 10)) ;;
+	*) NUMBER=$(((NUMBER >> 3) % 3)) ;;
 	esac
 }
 
 # run MODE PROGRAM OUT: sets up the environment of a mode
 run() {
-	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 daemon env k n
+	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 daemon env k role
 	case $mode in plain* | local* | rings) two=0 ;; esac
 	[ "$mode" = killed-client ] && case $prog in kill_local | kill_rest | kill_handed) two=0 ;; esac
 	daemon=$((1 + two))
 	[ "$mode" != namespaces ] || daemon=1
 	env=(IW_TEST_NETNS_SERVER="$ns1" IW_TEST_NETNS_CLIENT="$ns1")
 	if [ $two = 1 ]; then
-		env+=(IW_TEST_NETNS_CLIENT="$ns2" IW_TEST_ADDR4="$(host_addr 1)" IW_TEST_ADDR6="$(host_addr6 1)")
+		env+=(IW_TEST_NETNS_CLIENT="$ns2" IW_TEST_ADDR4="$addr4" IW_TEST_ADDR6="$addr6")
 	fi
 	case $mode in
 	local) server=$awake client=$awake ;;
 	rings | namespaces)
-		k=(always adaptive no) n=$(cksum <<<"$IW_SEED $prog")
-		k=${k[$(((${n%% *} >> 4) % 3))]}
-		server=$(conf "rings-$k" "upgrade_after 0" "rings yes" "spin $k") client=$server RAN="spin $k"
+		number "$IW_SEED $prog"
+		k=(always adaptive no)
+		k=${k[NUMBER % 3]}
+		conf "rings-$k" "upgrade_after 0" "rings yes" "spin $k"
+		server=$CONF client=$CONF RAN="spin $k"
 		;;
 	mapped) server=$awake client=$awake env+=(IW_TEST_WARM=12) ;;
 	restless) env+=(IW_TEST_WARM=12) ;;
 	remote6 | plain6) env+=(IW_TEST_FAMILY=6) ;;
 	tcp) server=$policy client=$policy ;;
-	stay) server=$(conf default) client=$server ;;
-	relay)
-		server=$never client=$(at_call 0) RAN="the client's end"
-		[ $(($(cksum <<<"$IW_SEED $prog" | cut -d ' ' -f 1) & 16)) = 0 ] || { server=$client client=$never RAN="the server's end"; }
+	stay)
+		conf default
+		server=$CONF client=$CONF
 		;;
-	killed-relay) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid 2)" IW_TEST_KILL_RELAY=1) ;;
-	killed-server) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid 1)" IW_TEST_KILL_SIDE=SERVER) ;;
-	killed-client) server=$(at_call 0) client=$server env+=(IW_TEST_KILL="$(daemon_pid $((1 + two)))" IW_TEST_KILL_SIDE=CLIENT) ;;
+	relay)
+		at_call 0
+		server=$never client=$CONF RAN="the client's end"
+		number "$IW_SEED $prog"
+		[ $((NUMBER & 1)) = 0 ] || { server=$client client=$never RAN="the server's end"; }
+		;;
+	killed-*)
+		at_call 0
+		server=$CONF client=$CONF
+		case $mode in
+		*-relay) env+=(IW_TEST_KILL="${RIG_DAEMON[2]-}" IW_TEST_KILL_RELAY=1) ;;
+		*-server) env+=(IW_TEST_KILL="${RIG_DAEMON[1]-}" IW_TEST_KILL_SIDE=SERVER) ;;
+		*-client) env+=(IW_TEST_KILL="${RIG_DAEMON[1 + two]-}" IW_TEST_KILL_SIDE=CLIENT) ;;
+		esac
+		;;
 	*-k)
-		k=(${at:-$(chance "$mode" "$prog" server) $(chance "$mode" "$prog" client)})
-		server=$(at_call "${k[0]}") client=$(at_call "${k[1]}")
+		k=($at)
+		[ -n "$at" ] || for role in server client; do chance "$mode" "$prog" $role && k+=("$NUMBER"); done
+		at_call "${k[0]}"
+		server=$CONF
+		at_call "${k[1]}"
+		client=$CONF
 		RAN="at calls ${k[*]}"
 		;;
 	esac
-	[[ $prog != kill_rest && $prog != kill_handed && $prog != fork_again ]] || server=$(conf at-awake "upgrade_after 0" "upgrade_wait 100" "spin always") client=$server	# so that it has a ring
+	case $prog in kill_rest | kill_handed | fork_again)	# so that it has a ring
+		conf at-awake "upgrade_after 0" "upgrade_wait 100" "spin always"
+		server=$CONF client=$CONF
+		;;
+	esac
 	env+=(IW_TEST_CONF_SERVER="$server" IW_TEST_CONF_CLIENT="$client")
 	case $mode in
 	plain* | wire) ;;
-	half-client) env+=(IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_CLIENT="$(host_dir 2)") ;;
-	half-server) env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_RUNDIR_SERVER="$(host_dir 1)") ;;
+	half-client) env+=(IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_CLIENT="${dir[2]}") ;;
+	half-server) env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_RUNDIR_SERVER="${dir[1]}") ;;
 	nodaemon)
 		env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_SERVER="$RIG_DIR/none"
 			IW_TEST_RUNDIR_CLIENT="$RIG_DIR/none") ;;
 	*)
-		env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_SERVER="$(host_dir 1)"
-			IW_TEST_RUNDIR_CLIENT="$(host_dir $daemon)") ;;
+		env+=(IW_TEST_PRELOAD_SERVER="$lib" IW_TEST_PRELOAD_CLIENT="$lib" IW_TEST_RUNDIR_SERVER="${dir[1]}"
+			IW_TEST_RUNDIR_CLIENT="${dir[daemon]}") ;;
 	esac
-	env "${env[@]}" timeout -k 5 180 "$bin/$prog" >"$out" 2>"$out.err" </dev/null
+	(export "${env[@]}"; exec timeout -k 5 180 "$bin/$prog") >"$out" 2>"$out.err" </dev/null
 }
 
 # A daemon that is gone is a failure of the program that ran last, and must not be one of all that follow.
@@ -190,8 +223,8 @@ daemons_up() {
 	local h r=0
 	[ -z "${RIG_NO_DAEMON-}" ] || return 0
 	for h in 1 2; do
-		rig_ended "$(daemon_pid $h)" || continue
-		wait "$(daemon_pid $h)" 2>/dev/null
+		rig_ended "${RIG_DAEMON[h]-}" || continue
+		wait "${RIG_DAEMON[h]-}" 2>/dev/null
 		diag "iwarpd of host $h is gone (status $?)"
 		tail -n 5 "$RIG_DIR/iwarpd.$h.log" | sed 's/^/# /'
 		unset "RIG_DAEMON[$h]"
@@ -206,9 +239,9 @@ restart_daemons() {
 	local h
 	[ -z "${RIG_NO_DAEMON-}" ] || return 0
 	for h in 1 2; do
-		[ -n "$(daemon_pid $h)" ] || continue
-		if rig_ended "$(daemon_pid $h)"; then
-			wait "$(daemon_pid $h)" 2>/dev/null
+		[ -n "${RIG_DAEMON[h]-}" ] || continue
+		if rig_ended "${RIG_DAEMON[h]-}"; then
+			wait "${RIG_DAEMON[h]-}" 2>/dev/null
 			unset "RIG_DAEMON[$h]"
 		else
 			daemon_stop $h
@@ -289,10 +322,9 @@ expect() {
 
 # some N WHAT: of all programs one in N, by chance
 some() {
-	local n
 	[ -z "${IW_LONG-}" ] && [ ${#progs[@]} -ge 50 ] || return 0
-	n=$(cksum <<<"$IW_SEED $2")
-	[ $((${n%% *} % $1)) = 0 ]
+	number "$IW_SEED $2"
+	[ $((NUMBER % $1)) = 0 ]
 }
 
 # group "MODE ...": those of them that are asked for, program by program
