@@ -119,8 +119,8 @@ static int show(const struct iw_policy *p)
 	printf("Everything else: iwarp, upgrade_after %s, upgrade_wait %u.\n", BOTH(&p->upgrade, ", upgrade_after_far "), p->upgrade.wait_ms);
 	if (!p->burst)
 		puts("Small writes are not gathered (burst no).");
-	if (!p->rings)
-		puts("Within this host octets go through no shared memory (rings no).");
+	if (p->rings != IW_RINGS_YES)
+		puts(p->rings ? "Within this host octets go through shared memory, if it is worth it or not (rings always)." : "Within this host octets go through no shared memory (rings no).");
 	if (p->spin != IW_SPIN_ADAPTIVE)
 		puts(p->spin == IW_SPIN_NO ? "Waits sleep at once (spin no)." : "Waits look again before they sleep (spin always).");
 	return IWCTL_OK;

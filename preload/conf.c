@@ -20,7 +20,8 @@ static struct iw_policy policy;
 static bool broken;
 static char path[256];
 _Atomic uint32_t iw_conf_least_calls, iw_conf_least_octets;
-_Atomic bool iw_conf_burst, iw_conf_rings;
+_Atomic bool iw_conf_burst;
+_Atomic uint8_t iw_conf_rings;
 _Atomic uint8_t iw_conf_spin;
 static _Atomic uint32_t state;		/* 0 not read, 1 being read, 2 there */
 static struct iw_lock policy_lock;

@@ -26,7 +26,8 @@ static inline bool iw_conf_young(uint32_t calls, uint32_t octets)
 bool iw_conf_upgrade(enum iw_verb verb, const struct iw_addr *a, struct iw_upgrade *u);
 
 extern _Atomic uint8_t iw_conf_spin;	/* enum iw_policy_spin. These once it was read */
-extern _Atomic bool iw_conf_burst, iw_conf_rings;
+extern _Atomic bool iw_conf_burst;
+extern _Atomic uint8_t iw_conf_rings;	/* enum iw_policy_rings */
 
 void iw_conf_load(void);	/* from now on the limits are those of the file */
 void iw_conf_forked_child(void);

@@ -35,6 +35,8 @@ struct iw_stream_ring {
 	bool oneway;		/* nothing was written between the last two times that octets came */
 	bool armed;		/* iw_ring_arm(): disarmed by whoever takes the lock next */
 	bool ends;		/* it is about to be given up: shut for good */
+	bool pulled;		/* what is in it came by the carrier */
+	uint32_t used, missed;	/* since the last look at them: octets came or went by a ring; came by the carrier */
 	uint64_t arm;		/* where that was */
 	uint64_t tried;		/* the other end's, where something went before */
 };
@@ -89,6 +91,7 @@ struct iw_stream {
 	_Atomic uint32_t came, room;	/* how often something came over it, and room where there was none: see ready.h */
 	uint64_t segment;		/* octets of the segment */
 	_Atomic int64_t ring_mode;	/* when the file was asked whether its calls wait, CLOCK_MONOTONIC ns */
+	uint8_t ring_waste;		/* under its lock: times in a row that rings were given up, as little came by them */
 	_Atomic bool ring_over;		/* the carrier has come to its end, has urgent data, or is to say all: no rings from then on */
 	struct iw_stream_ring ring;	/* of a joined pair: under its lock */
 	_Atomic uint32_t reg;		/* its registration (reg.c): index + 1; 0: none; IW_REG_MANY */

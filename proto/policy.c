@@ -269,32 +269,50 @@ static const char *parse_rule(struct iw_policy_rule *r, struct line *l)
 	return !why && !r->iwarp ? "a tcp rule upgrades nothing; leave upgrade_after and upgrade_wait out" : why;
 }
 
-static const char *parse_yes(bool *yes, struct line *l, const char *bad)
+/* One of n words, whose number it is. */
+static const char *parse_word(unsigned int *which, struct line *l, const char *const *words, unsigned int n, const char *bad)
 {
 	const char *why = need(l, bad);
 
 	if (why)
 		return why;
-	*yes = !strcmp(l->word, "yes");
-	if (!*yes && strcmp(l->word, "no"))
-		return bad;
-	return next(l) ? bad : l->why;
+	for (*which = 0; *which < n; ++*which)
+		if (!strcmp(l->word, words[*which]))
+			return next(l) ? bad : l->why;
+	return bad;
+}
+
+static const char *parse_burst(struct iw_policy *p, struct line *l)
+{
+	static const char *const words[] = { "no", "yes" };
+	unsigned int i;
+	const char *why = parse_word(&i, l, words, 2, "bad burst; accepted are yes and no");
+
+	if (!why)
+		p->burst = i;
+	return why;
+}
+
+static const char *parse_rings(struct iw_policy *p, struct line *l)
+{
+	static const char *const words[] = { [IW_RINGS_NO] = "no", [IW_RINGS_YES] = "yes", [IW_RINGS_ALWAYS] = "always" };
+	unsigned int i;
+	const char *why = parse_word(&i, l, words, 3, "bad rings; accepted are yes, always and no");
+
+	if (!why)
+		p->rings = (enum iw_policy_rings)i;
+	return why;
 }
 
 static const char *parse_spin(struct iw_policy *p, struct line *l)
 {
-	static const char bad[] = "bad spin; accepted are adaptive, always and no";
 	static const char *const words[] = { [IW_SPIN_ADAPTIVE] = "adaptive", [IW_SPIN_ALWAYS] = "always", [IW_SPIN_NO] = "no" };
-	const char *why = need(l, bad);
+	unsigned int i;
+	const char *why = parse_word(&i, l, words, 3, "bad spin; accepted are adaptive, always and no");
 
-	if (why)
-		return why;
-	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (!strcmp(l->word, words[i])) {
-			p->spin = (enum iw_policy_spin)i;
-			return next(l) ? bad : l->why;
-		}
-	return bad;
+	if (!why)
+		p->spin = (enum iw_policy_spin)i;
+	return why;
 }
 
 static const char *parse_line(struct iw_policy *p, struct line *l)
@@ -307,9 +325,9 @@ static const char *parse_line(struct iw_policy *p, struct line *l)
 	if (!next(l))
 		return l->why;
 	if (!strcmp(l->word, "burst"))
-		return parse_yes(&p->burst, l, "bad burst; accepted are yes and no");
+		return parse_burst(p, l);
 	if (!strcmp(l->word, "rings"))
-		return parse_yes(&p->rings, l, "bad rings; accepted are yes and no");
+		return parse_rings(p, l);
 	if (!strcmp(l->word, "spin"))
 		return parse_spin(p, l);
 	iwarp = !strcmp(l->word, "iwarp");
@@ -354,7 +372,7 @@ int iw_policy_parse(struct iw_policy *p, const char *text, size_t len, const cha
 
 	p->n = 0;
 	p->burst = true;
-	p->rings = true;
+	p->rings = IW_RINGS_YES;
 	p->spin = IW_SPIN_ADAPTIVE;
 	p->upgrade = (struct iw_upgrade){
 		.after = { IW_UPGRADE_CALLS, IW_UPGRADE_OCTETS }, .far = { IW_UPGRADE_FAR_CALLS, IW_UPGRADE_FAR_OCTETS },

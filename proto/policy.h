@@ -7,7 +7,7 @@
  *	upgrade_after LIMITS
  *	upgrade_wait MS
  *	burst yes|no
- *	rings yes|no
+ *	rings yes|always|no
  *	spin adaptive|always|no
  *
  * LIMITS: 0, or N calls, or octets (128K), or both. What no rule matches is iwarp. connect rules look at the destination, listen rules
@@ -63,13 +63,14 @@ struct iw_policy_rule {
 	char program[IW_POLICY_PROGRAM];	/* pattern of * and ?; with a '/' it is matched against the whole path */
 };
 
+enum iw_policy_rings { IW_RINGS_NO, IW_RINGS_YES, IW_RINGS_ALWAYS };	/* yes: while that is worth it */
 enum iw_policy_spin { IW_SPIN_ADAPTIVE, IW_SPIN_ALWAYS, IW_SPIN_NO };
 
 struct iw_policy {
 	unsigned int n;
 	struct iw_upgrade upgrade;	/* where no rule matches */
 	bool burst;			/* small sends may be gathered */
-	bool rings;			/* on one host octets may go through shared memory */
+	enum iw_policy_rings rings;	/* on one host octets may go through shared memory */
 	enum iw_policy_spin spin;	/* who waits may look again for a moment before it sleeps */
 	struct iw_policy_rule rule[IW_POLICY_RULES];
 };

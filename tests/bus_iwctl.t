@@ -241,6 +241,7 @@ until_true 10 idle
 ok $? "after the end there are no streams and no STags of streams" || diag "$(host_ctl 1 streams; host_ctl 1 stags)"
 
 # ---- two programs of one host: rings ----
+echo "rings always" >>"$IWSOCK_CONF"
 host_bg_iw 1 near.log python3 "$RIG_TESTS/lib/talk.py" server 10.77.0.1 7003
 host_port 1 7003
 host_told 1 near python3 "$RIG_TESTS/lib/talk.py" client 10.77.0.1 7003

@@ -8,6 +8,7 @@ export PYTHONDONTWRITEBYTECODE=1
 N=20
 
 rig_up 2
+echo "rings always" >>"$IWSOCK_CONF"
 A=$(host_addr 1)
 host_bg_iw 1 server.log "$PY" "$RIG_TESTS/lib/crowd.py" server "$A" 7501
 host_port 1 7501

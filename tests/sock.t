@@ -11,7 +11,7 @@
 # wire		the same over two hosts: the reference must not depend on that
 # local, remote, remote6	upgraded as early as both ends agree: on one host, without rings, and each wait looks first (spin always); on two; on two, IPv6 where the program
 #		leaves the choice
-# rings		on one host, by rings, and each wait looks first, or where it paid, or never
+# rings		on one host, by rings, while they are worth it or always, and each wait looks first, or where it paid, or never
 # namespaces	the same between two namespaces that have one daemon, which believes them; a third of the programs
 # mapped		as remote, with so many octets to and fro before that both ends are mapped, and each wait looks first
 # restless	as mapped, and the daemons take the map back every few milliseconds, and give it again; a third of the programs
@@ -147,7 +147,7 @@ chance() {
 
 # run MODE PROGRAM OUT: sets up the environment of a mode
 run() {
-	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 daemon env k role
+	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 daemon env k rings role
 	case $mode in plain* | local* | rings) two=0 ;; esac
 	[ "$mode" = killed-client ] && case $prog in kill_local | kill_rest | kill_handed) two=0 ;; esac
 	daemon=$((1 + two))
@@ -160,10 +160,10 @@ run() {
 	local) server=$awake client=$awake ;;
 	rings | namespaces)
 		number "$IW_SEED $prog"
-		k=(always adaptive no)
-		k=${k[NUMBER % 3]}
-		conf "rings-$k" "upgrade_after 0" "rings yes" "spin $k"
-		server=$CONF client=$CONF RAN="spin $k"
+		k=(always adaptive no) rings=(yes always)
+		k=${k[NUMBER % 3]} rings=${rings[NUMBER / 3 % 2]}
+		conf "rings-$rings-$k" "upgrade_after 0" "rings $rings" "spin $k"
+		server=$CONF client=$CONF RAN="rings $rings, spin $k"
 		;;
 	mapped) server=$awake client=$awake env+=(IW_TEST_WARM=12) ;;
 	restless) env+=(IW_TEST_WARM=12) ;;

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "preload/conf.h"
 #include "preload/deadline.h"
 #include "preload/handlers.h"
 #include "preload/map.h"
@@ -21,6 +22,11 @@
 #define ENDS	(POLLRDHUP | POLLHUP | POLLERR | POLLPRI)
 #define IN	(POLLIN | POLLRDNORM)
 #define OUT	(POLLOUT | POLLWRNORM)
+
+#define JUDGED	32u	/* messages, about, after which it is seen whether they are worth it */
+#define MISSED	2u	/* so many that came by the carrier take as long as one by a ring saves */
+#define WASTED	2048u	/* calls on the carrier after that, and twice as many each time, */
+#define TIMES	5u	/* so often */
 
 struct iw_marks iw_rings_open;
 
@@ -147,6 +153,7 @@ void iw_rings_offer(struct iw_stream *s)
 	if (s->ring.ends || !iw_ring_is_shut(&s->ring.rx) || iw_rings_left(s) || atomic_load_explicit(&s->ring_over, memory_order_relaxed) || waited_for(s))
 		return;
 	iw_ring_offer(&s->ring.rx);
+	s->ring.pulled = false;
 	moved(s, was);
 	iw_mark(&iw_rings_open, s->ring.slot);
 }
@@ -160,6 +167,7 @@ static void disarm(struct iw_stream *s)
 
 	s->ring.armed = false;
 	if (behind) {
+		s->ring.missed++;
 		n = iw_carrier_received(s, IW_SYS(recvfrom, atomic_load(&s->mapped), mem, behind, MSG_DONTWAIT, NULL, NULL));
 		iw_ring_filled(&s->ring.rx, behind, n > 0 ? (size_t)n : 0);
 	}
@@ -195,10 +203,31 @@ long iw_rings_pull(struct iw_stream *s)
 	long n = len ? iw_carrier_received(s, IW_SYS(recvfrom, atomic_load(&s->mapped), p, len, MSG_DONTWAIT, NULL, NULL)) : 0;
 
 	if (n > 0) {
+		s->ring.missed++;
+		s->ring.pulled = true;
 		iw_ring_staged(&s->ring.rx, (size_t)n);
 		moved(s, was);
 	}
 	return n;
+}
+
+bool iw_rings_wasted(struct iw_stream *s)
+{
+	struct iw_stream_ring *r = &s->ring;
+	bool wasted = r->missed > MISSED * r->used && atomic_load_explicit(&iw_conf_rings, memory_order_relaxed) != IW_RINGS_ALWAYS;
+
+	if (iw_likely(r->used + r->missed < JUDGED))
+		return false;
+	if (wasted && (r->senders || r->sleepers || atomic_load(&s->polled) || iw_rings_close(s)))	/* after another one */
+		return false;
+	r->used = r->missed = 0;
+	if (wasted)
+		atomic_store_explicit(&s->map_rest, WASTED << s->ring_waste, memory_order_relaxed);
+	if (!wasted)
+		s->ring_waste = 0;
+	else if (s->ring_waste < TIMES)
+		s->ring_waste++;
+	return wasted;
 }
 
 /* ---- a call ---- */

@@ -36,6 +36,11 @@ void iw_rings_offer(struct iw_stream *s);
 bool iw_rings_arm(struct iw_stream *s, bool calls);
 /* The ring is shut: what the carrier has comes into it. Octets, 0: its end, or nothing would fit, or -errno. */
 long iw_rings_pull(struct iw_stream *s);
+/*
+ * Locked, between two calls: is it worth it? Where nearly all that comes comes by the carrier, since who receives sleeps by then, rings are nothing but calls
+ * beside those of the carrier. true: not for now, and it is to be given up (iw_map_give()); tried again after some calls.
+ */
+bool iw_rings_wasted(struct iw_stream *s);
 /* The carrier has come to its end. */
 void iw_rings_ended(struct iw_stream *s);
 

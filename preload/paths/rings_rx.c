@@ -5,6 +5,7 @@
 #include <sys/time.h>
 
 #include "preload/deadline.h"
+#include "preload/map.h"
 #include "preload/opts.h"
 #include "preload/paths/carrier.h"
 #include "preload/paths/carrier_all.h"
@@ -120,6 +121,7 @@ static bool rx_before(struct iw_mapped_call *c, size_t most)
 		c->len = c->done + most;
 	some = iw_carrier_receive(c, atomic_load(&c->s->mapped)) > 0;
 	c->len = len;
+	c->s->ring.missed += some;
 	return some;
 }
 
@@ -135,6 +137,7 @@ static int rx_now(struct iw_mapped_call *c)
 	int err;
 
 	if (iw_likely(have)) {
+		s->ring.used += !s->ring.pulled;
 		err = iw_rings_take(c, have);
 		if (iw_likely(err || c->done == c->len || iw_ring_takes(&s->ring.rx, false)))
 			return err;
@@ -154,6 +157,7 @@ static int rx_now(struct iw_mapped_call *c)
 	if (err || c->done == c->len)
 		return err;
 	n = iw_carrier_receive(c, atomic_load(&s->mapped));
+	s->ring.missed += n > 0;
 	if (n > 0 || c->done)
 		return 0;
 	return n == -EAGAIN || n == -EINTR ? EAGAIN : -1;
@@ -203,6 +207,16 @@ static void came(struct iw_mapped_call *c)
 	iw_rings_met(c->s);
 }
 
+/* A call that received, or had nothing to. */
+static void rx_leave(struct iw_mapped_call *c)
+{
+	bool wasted = iw_rings_wasted(c->s);
+
+	iw_rings_leave(c);
+	if (iw_unlikely(wasted))
+		iw_map_give(c->fd, c->s);
+}
+
 /* Until the carrier has something, with the ring shut and empty: its own call, and its own answer. Locked before, and not after. */
 static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_spin *z)
 {
@@ -231,8 +245,9 @@ static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_sp
 	iw_spin_end(z);
 	if (iw_rings_again(c)) {
 		s->ring.sleepers--;
+		s->ring.missed += n > 0;
 		came(c);
-		iw_rings_leave(c);
+		rx_leave(c);
 	}
 	return n;
 }
@@ -328,7 +343,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 	s->ring.pours = s->ring.oneway && c->done && c->done < SMALL;
 	if (iw_spin_may() || !iw_rings_arm(s, true))	/* where nobody looks for long, it may not run at once when it is woken */
 		iw_rings_offer(s);
-	iw_rings_leave(c);
+	rx_leave(c);
 	errno = saved;
 	return c->done || !err ? (ssize_t)c->done : iw_fail(err);
 }

@@ -201,6 +201,7 @@ ssize_t iw_rings_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 	iw_rings_met(s);
 	if (!(flags & MSG_OOB) && opens(s))
 		err = tx_ring(&c);
+	s->ring.used += c.done > 0;
 	if (!c.len || (c.done < c.len && !err))
 		return wakes(&c, again) ? tx_wake(&c, io) : tx_carrier(&c, io);
 	iw_rings_leave(&c);

@@ -7,7 +7,7 @@
 #include "preload/map.h"
 #include "preload/paths/rings.h"
 
-_Atomic bool iw_conf_rings;
+_Atomic uint8_t iw_conf_rings;
 const struct iw_path_ops iw_rings, iw_rest;
 struct iw_marks iw_rings_open;
 bool iw_rings_begin(struct iw_stream *s, int fd) { return false; }

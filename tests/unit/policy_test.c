@@ -206,7 +206,7 @@ static void refused(void **state)
 		{ "burst", "f.conf:1: bad burst; accepted are yes and no" },
 		{ "burst on", "f.conf:1: bad burst" },
 		{ "burst no no", "f.conf:1: bad burst" },
-		{ "rings", "f.conf:1: bad rings; accepted are yes and no" },
+		{ "rings", "f.conf:1: bad rings; accepted are yes, always and no" },
 		{ "rings on", "f.conf:1: bad rings" },
 		{ "spin", "f.conf:1: bad spin; accepted are adaptive, always and no" },
 		{ "spin yes", "f.conf:1: bad spin" },
@@ -285,9 +285,12 @@ static void upgrade(void **state)
 	assert_true(p.burst);
 	assert_int_equal(parse("burst no # none\niwarp both * *"), 0);
 	assert_false(p.burst);
-	assert_true(p.rings);
+	assert_int_equal(p.rings, IW_RINGS_YES);
 	assert_int_equal(parse("rings no"), 0);
-	assert_false(p.rings);
+	assert_int_equal(p.rings, IW_RINGS_NO);
+	assert_int_equal(parse("rings always"), 0);
+	assert_int_equal(p.rings, IW_RINGS_ALWAYS);
+	assert_int_equal(parse("rings always no"), -EINVAL);
 	assert_int_equal(p.spin, IW_SPIN_ADAPTIVE);
 	assert_int_equal(parse("spin always"), 0);
 	assert_int_equal(p.spin, IW_SPIN_ALWAYS);
