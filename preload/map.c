@@ -547,8 +547,9 @@ static bool take(int fd, struct iw_stream *s)
 static bool take_rings(int fd, struct iw_stream *s)
 {
 	struct given g = { .tcp = -1 };
+	short bits = iw_fd_bits(fd, POLLRDHUP | POLLPRI | POLLOUT);
 
-	if (iw_fd_bits(fd, POLLRDHUP | POLLPRI) & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI))
+	if (bits & (POLLRDHUP | POLLHUP | POLLERR | POLLPRI))
 		atomic_store(&s->ring_over, true);
 	if (s->ring.segment || atomic_load(&s->ring_over) || iw_page_relayed(s->page) || !iw_map_may(fd, s))	/* something is left of the one before */
 		return false;
@@ -557,7 +558,7 @@ static bool take_rings(int fd, struct iw_stream *s)
 		g.tcp = iw_fd_hide(g.tcp);
 	if (g.tcp < 0)
 		return false;
-	if (iw_rings_begin(s, fd) && put_in_place(fd, s, &g))
+	if (iw_rings_begin(s, fd, !(bits & POLLOUT)) && put_in_place(fd, s, &g))
 		return true;
 	if (s->ring.segment)
 		iw_rings_unmap(s);

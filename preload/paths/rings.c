@@ -32,7 +32,7 @@ struct iw_marks iw_rings_open;
 
 /* ---- begin and end ---- */
 
-bool iw_rings_begin(struct iw_stream *s, int fd)
+bool iw_rings_begin(struct iw_stream *s, int fd, bool full)
 {
 	struct iw_ring_dir *dir;
 	uint8_t *mem;
@@ -52,8 +52,8 @@ bool iw_rings_begin(struct iw_stream *s, int fd)
 	};
 	iw_ring_begin(&s->ring.rx);
 	s->ring.told = s->ring.rx.pos;
-	s->map_full = false;
-	s->known = OUT;
+	s->map_full = full;
+	s->known = full ? IW_KNOWN_MORE : OUT;
 	atomic_store(&iw_stream_end(s)->ringed, 1);
 	return true;
 }
@@ -333,6 +333,8 @@ static short rings_bits(struct iw_stream *s, int fd, short events)
 		return iw_path(s)->bits(s, fd, events);
 	bits = iw_rings_close(s) ? IN : 0;
 	bits |= iw_fd_bits(atomic_load(&s->mapped), (short)(events | POLLRDHUP | POLLPRI));
+	if (events & OUT)
+		s->map_full = !(bits & OUT);	/* as is known from now on: who asks again may not be told something else */
 	if (bits & ENDS)
 		iw_rings_ended(s);
 	iw_rings_leave(&c);

@@ -20,8 +20,8 @@ static inline bool iw_ringed(struct iw_stream *s)
 	return iw_path(s) == &iw_rings;
 }
 
-/* Before it is put on this path. false: there is no memory for it. */
-bool iw_rings_begin(struct iw_stream *s, int fd);
+/* Before it is put on this path; full: the carrier has no room. false: there is no memory for it. */
+bool iw_rings_begin(struct iw_stream *s, int fd, bool full);
 /* Locked: the rings are shut for good. Returns the octets that are left to be read. */
 size_t iw_rings_end(struct iw_stream *s);
 /*

@@ -15,6 +15,7 @@
 #define ROOM_NS	20000	/* who finds it full looks so long for room */
 #define DRY_NS	20000	/* and who finds it offered, that what was sent by the carrier is read */
 #define TENTH	10	/* of the time, at most */
+#define SENDS	16u	/* by the carrier, after which it is asked for room: so many of WHOLE are there still when it says first that there is none */
 #define WHOLE	2048u	/* octets that a carrier takes in one piece, however small its buffers are */
 
 static bool dry(int fd)
@@ -114,10 +115,10 @@ static bool back(struct iw_mapped_call *c, bool full)
 	if (!iw_rings_again(c))
 		return false;
 	s->ring.senders--;
-	if (full) {
+	if (full)
 		s->known &= ~(POLLOUT | POLLWRNORM);	/* so was the call told: room that is there by now has come */
+	if (full || c->len >= WHOLE || s->ring.sends % SENDS == 0)
 		s->map_full = !(iw_fd_bits(atomic_load(&s->mapped), POLLOUT) & POLLOUT);
-	}
 	return true;
 }
 

@@ -10,7 +10,7 @@
 _Atomic uint8_t iw_conf_rings;
 const struct iw_path_ops iw_rings, iw_rest;
 struct iw_marks iw_rings_open;
-bool iw_rings_begin(struct iw_stream *s, int fd) { return false; }
+bool iw_rings_begin(struct iw_stream *s, int fd, bool full) { return false; }
 size_t iw_rings_end(struct iw_stream *s) { return 0; }
 bool iw_rings_hold(struct iw_stream *s, bool away, uint32_t *epoch, bool *rest) { return false; }
 bool iw_rings_hold_rest(struct iw_stream *s) { return false; }
