@@ -47,6 +47,8 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
 BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 LIBT := $(patsubst tests/lib/%.c,$(B)/tests/lib/%,$(wildcard tests/lib/*.c))
+# a device made up for tests/verbs.t, in the place of both libraries: one file, two names
+DEVICE := $(if $(filter 1,$(HAVE_VERBS)),$(addprefix $(B)/tests/lib/verbs/,libibverbs.so.1 librdmacm.so.1))
 OPSOAK := $(B)/tests/opsoak/opsoak
 APPS := $(patsubst tests/apps/%.c,$(B)/tests/apps/%,$(wildcard tests/apps/*.c))
 
@@ -163,6 +165,14 @@ $(OPSOAK): $(wildcard tests/opsoak/*.c) tests/opsoak/opsoak.h | config.mk
 	$(Q)$(CC) $(filter-out -MMD -MP,$(COMMON)) -o $@ $(filter %.c,$^) -lpthread
 endif
 
+# beside a daemon that is sanitized it is, too: what it is given to read and write is looked at
+$(B)/tests/lib/verbs/libibverbs.so.1: $(wildcard tests/lib/verbs/*.c) tests/lib/verbs/made_up.h $(B)/defs | config.mk
+	@mkdir -p $(@D)
+	$(call say,TEST,tests/lib/verbs)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(COMMON)) $(SANFLAGS) -fPIC -shared $(LDFLAGS) -Wl,-Bsymbolic -o $@ $(filter %.c,$^) -lpthread
+$(B)/tests/lib/verbs/librdmacm.so.1: $(B)/tests/lib/verbs/libibverbs.so.1
+	$(Q)ln -sf $(<F) $@
+
 # our end of the talks with Linux siw, and the verbs end, which runs in the guest of tests/interop/guest
 INTEROP := $(B)/tests/interop/peer $(B)/tests/interop/iwerr
 $(B)/tests/interop/peer: tests/interop/peer.c $(B)/libdaemon.a $(B)/libproto.a | config.mk
@@ -186,7 +196,7 @@ check-verbs: interop-programs
 check-boot: all deb
 	$(Q)IW_TEST_TIMEOUT=$${IW_TEST_TIMEOUT:-900} tests/run $(B) tests/boot/boot.t tests/boot/service.t tests/boot/containers.t tests/boot/packages.t tests/boot/guide.t tests/boot/adverse.t tests/boot/restarts.t
 
-tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(OPSOAK) $(APPS) $(LIBT) $(BENCH) $(B)/bench/rdma/rdma
+tests: all tests/iwdut $(UNIT) $(DTEST) $(TOOLS) $(SOCK) $(OPSOAK) $(APPS) $(LIBT) $(DEVICE) $(BENCH) $(B)/bench/rdma/rdma
 check: tests
 	$(Q)tests/run $(B) $(TESTS)
 # installs what is missing, then builds
