@@ -4,12 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define VENDOR_SIW	0x626d74
@@ -17,7 +14,6 @@
 static TAILQ_HEAD(, context) contexts = TAILQ_HEAD_INITIALIZER(contexts);
 static TAILQ_HEAD(, mr) mrs = TAILQ_HEAD_INITIALIZER(mrs);
 static uint32_t numbers = 0x1000;	/* keys and queue pairs: none comes twice */
-static uint64_t locked;
 
 static int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc);
 static int req_notify_cq(struct ibv_cq *ibv, int solicited_only);
@@ -189,28 +185,12 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 	return 0;
 }
 
-/* As the kernel has it: a limit of those who may not lock what they like. */
-static bool may_lock(size_t len)
-{
-	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct d[2] = { { 0 } };
-	struct rlimit lim;
-
-	if (syscall(SYS_capget, &h, d) || getrlimit(RLIMIT_MEMLOCK, &lim))
-		abort();
-	return d[0].effective & (1u << CAP_IPC_LOCK) || locked + len <= lim.rlim_cur;
-}
-
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
 {
 	struct mr *mr;
 
 	if (may("ibv_reg_mr", pd->context))
 		return NULL;
-	if (!may_lock(len)) {
-		errno = ENOMEM;
-		return NULL;
-	}
 	mr = zalloc(sizeof(*mr));
 	mr->ibv = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = len };
 	mr->access = access;
@@ -219,7 +199,6 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
 	TAILQ_INSERT_TAIL(&mrs, mr, node);
 	pthread_mutex_unlock(&lock);
 	((struct pd *)pd)->users++;
-	locked += len;
 	hold(MR, 1);
 	return &mr->ibv;
 }
@@ -232,7 +211,6 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	TAILQ_REMOVE(&mrs, mr, node);
 	pthread_mutex_unlock(&lock);
 	((struct pd *)ibv->pd)->users--;
-	locked -= ibv->length;
 	free(mr);
 	hold(MR, -1);
 	return 0;
