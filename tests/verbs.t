@@ -265,6 +265,7 @@ part_breaks() {
 	for h in 1 2; do
 		breaks $h ibv_post_send 20 5
 		breaks $h ibv_poll_cq 20 5
+		breaks $h ibv_req_notify_cq 5 5
 	done
 	recovers breaks
 	programs_end

@@ -196,13 +196,14 @@ void verbs_poll(struct verbs *v)
 	while (may(v) && n < POLL_MOST) {
 		int ret = ibv_poll_cq(v->cq, 1, &wc);
 
-		if (!ret && !armed) {		/* and what came before it was */
-			armed = !ibv_req_notify_cq(v->cq, 0);
-			if (armed)
-				continue;
-		}
-		if (!ret)
+		if (!ret && armed)
 			return;
+		if (!ret) {		/* and what came before it was */
+			armed = !ibv_req_notify_cq(v->cq, 0);
+			if (!armed)
+				verbs_failed(v);	/* nothing would be told any more */
+			continue;
+		}
 		n++;
 		if (ret < 0 || !good(v, &wc))
 			verbs_failed(v);
