@@ -166,6 +166,8 @@ static void verbs_work(struct work *w)
 {
 	struct verbs *v = container_of(w, struct verbs, work);
 
+	if (v->broken && !v->over)
+		verbs_failed(v);
 	if (v->poll)
 		verbs_poll(v);
 	if (!v->over && v->chosen)
@@ -559,9 +561,14 @@ static int verbs_send(struct endpoint *ep, const struct iw_wr *wr)
 static int verbs_recv(struct endpoint *ep, uint64_t wr_id, const struct iw_sge *sge)
 {
 	struct verbs *v = verbs_of(ep);
+	int ret = v->chosen && v->state == VERBS_UP ? verbs_post_recv(v, wr_id, sge) : 0;
 
+	if (ret) {	/* what the other end sends for it would find none; but this is within a completion */
+		v->broken = true;
+		verbs_kick(v);
+	}
 	if (v->chosen)
-		return v->state == VERBS_UP ? verbs_post_recv(v, wr_id, sge) : 0;
+		return ret;
 	if (v->state == VERBS_NONE && v->nrecv < VERBS_RECV) {
 		v->recv[v->nrecv].wr_id = wr_id;
 		v->recv[v->nrecv++].sge = *sge;

@@ -111,6 +111,7 @@ struct verbs {
 	bool closing;			/* endpoint_close() */
 	bool soft_closing;
 	bool poll;			/* completions may be there */
+	bool broken;			/* a receive was not posted again */
 	bool over;			/* closed() was told, or nobody wants to be */
 	bool soft_gone;			/* by itself: with all that was registered there */
 	int soft_err;			/* when soft is NULL: how it ended */
