@@ -201,6 +201,7 @@ static bool loopback(const struct sockaddr *sa)
 /* Each address of this host is the device's, but those of the loopback. */
 static int bind_to(struct id *id, const struct sockaddr *sa)
 {
+	struct context *ctx;
 	int one = 1;
 
 	id->fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -209,9 +210,10 @@ static int bind_to(struct id *id, const struct sockaddr *sa)
 	setsockopt(id->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(id->fd, sa, length(sa)))
 		return -1;
-	id->ibv.verbs = loopback(sa) ? NULL : &context_get()->ibv;
-	if (!id->ibv.verbs)
+	ctx = loopback(sa) ? NULL : context_get();
+	if (!ctx)
 		return error(ENODEV);
+	id->ibv.verbs = &ctx->ibv;
 	memcpy(&id->ibv.route.addr.src_storage, sa, length(sa));
 	return 0;
 }
