@@ -15,6 +15,7 @@
 # namespaces	the same between two namespaces that have one daemon, which believes them; a third of the programs
 # mapped		as remote, with so many octets to and fro before that both ends are mapped, and each wait looks first
 # restless	as mapped, and the daemons take the map back every few milliseconds, and give it again; a third of the programs
+# device		as mapped, but by an RDMA device that is made up (lib/verbs), provider = auto; a third of the programs
 # local-k, remote-k	each end switches at a call of its own, whether the other one does or not: at the k-th, k by chance, or by -k
 # relay		the other end never comes: relayed, and given back
 # stay		the limits that are the default, which few of these programs reach
@@ -29,9 +30,9 @@
 # something is switched.
 . "$(dirname "$0")/lib/rig.sh"
 
-modes="plain wire local rings remote remote6 mapped stay tcp nodaemon half-client half-server namespaces restless local-k remote-k relay killed-server killed-client killed-relay"
+modes="plain wire local rings remote remote6 mapped stay tcp nodaemon half-client half-server namespaces restless device local-k remote-k relay killed-server killed-client killed-relay"
 # what no daemon has a part in is the same program and library in every build
-sanitized=
+sanitized= DEVICES=
 [ "${IW_BUILD##*/}" = plain ] || { sanitized=1; modes=$(sed -E 's/\b(wire|tcp|nodaemon) //g' <<<"$modes"); }
 at='' wants='' asked_for=''
 while getopts m:k:r: o; do
@@ -61,7 +62,7 @@ said() {
 	[ "$plan" = $((TAP_N - before)) ] || fail "a lane ended (status $1) after $((TAP_N - before)) tests, its plan: $plan"
 }
 # every one takes about as long as the others
-lanes=("plain local rings mapped tcp nodaemon half-client namespaces relay remote-k" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
+lanes=("plain local rings mapped tcp nodaemon half-client namespaces relay remote-k device" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
 if [ $# = 0 ] && [ -z "$asked_for$at" ]; then
 	wants=$(mktemp -d "${TMPDIR:-/tmp}/w.XXXXXX") || exit 1
 	pids=()
@@ -167,6 +168,7 @@ run() {
 		;;
 	mapped) server=$awake client=$awake env+=(IW_TEST_WARM=12) ;;
 	restless) env+=(IW_TEST_WARM=12) ;;
+	device) server=$awake client=$awake env+=(IW_TEST_WARM=30) ;;	# the devices connect meanwhile
 	remote6 | plain6) env+=(IW_TEST_FAMILY=6) ;;
 	tcp) server=$policy client=$policy ;;
 	stay)
@@ -248,7 +250,10 @@ restart_daemons() {
 		fi
 	done
 	RIG_DAEMON_OPTS="$opts $*"
-	for h in 1 2; do daemon_start $h; done
+	for h in 1 2; do
+		RIG_DAEMON_WITH=${DEVICES:+LD_LIBRARY_PATH=$IW_BUILD/tests/lib/verbs MADE_UP_DEVICE=$DEVICES/$h}
+		daemon_start $h
+	done
 }
 
 # same MODE PROGRAM WANT GOT. An edge-triggered set that has another file in it says once more that this is ready; none is missing.
@@ -333,11 +338,11 @@ group() {
 	for prog in "${progs[@]}"; do
 		case $prog in kill_*) continue ;; esac
 		for mode in $1; do
-			case "$mode: $cold " in "mapped:"*" $prog "* | "restless:"*" $prog "*) continue ;; esac
+			case "$mode: $cold " in "mapped:"*" $prog "* | "restless:"*" $prog "* | "device:"*" $prog "*) continue ;; esac
 			case "$mode: $calm " in "restless:"*" $prog "*) continue ;; esac
 			case " $modes " in *" $mode "*) ;; *) continue ;; esac
 			case $mode in
-			restless) some 3 "$prog" || continue ;;
+			restless | device) some 3 "$prog" || continue ;;
 			namespaces) [ "$prog" = many_conns ] || some 3 "$prog" || continue ;;	# this one counts
 			plain | relay) ;;
 			*) [ -z "$half" ] || [ "$prog" = many_conns ] || some 2 "$mode $prog" || continue ;;
@@ -378,6 +383,23 @@ if asked restless; then
 	told "restless, IW_SEED=$IW_SEED"
 	expect 1 upgraded 25 all
 	expect 2 upgraded 25 all
+fi
+if asked device && [ -e "$IW_BUILD/tests/lib/verbs/librdmacm.so.1" ]; then
+	DEVICES=$RIG_DIR/devices
+	mkdir -p "$DEVICES/1" "$DEVICES/2"
+	echo siw1 >"$DEVICES/1/name"
+	echo siw2 >"$DEVICES/2/name"
+	restart_daemons -o provider=auto -o negative_cache=1
+	group device
+	told "device, IW_SEED=$IW_SEED"
+	n=$(host_ctl 1 metrics | sed -n 's/^iwsock_device_carried_total{device="siw1"} //p')
+	diag "device: $n streams"
+	[ ${#progs[@]} -lt 50 ] || at_least "${n:-0}" 25 "streams by the device"
+	unused() { ! grep -hv "^qp 0 mr 0 pd 0 cq 0 " "$DEVICES"/?/held; }
+	until_true 10 unused
+	ok $? "nothing is left in the devices" || diag "$(cat "$DEVICES"/?/held)"
+	is "$(cat "$DEVICES"/?/log)" "" "nothing was done that no program may do"
+	DEVICES=
 fi
 if asked namespaces; then
 	restart_daemons -o join_namespaces=yes
