@@ -56,6 +56,8 @@ struct endpoint_ulp {
 	void (*event)(void *ctx, enum endpoint_event ev);
 	/* The peer invalidated a registration: what was under this STag is out of its reach already. Told in its place among the completions. */
 	void (*invalidated)(void *ctx, uint32_t stag);
+	/* The connection's socket is closed before the endpoint is over: it has this number from now on, as endpoint_socket() would say; -1: none. Or NULL. */
+	void (*moved)(void *ctx, int fd);
 	/*
 	 * It is over for the ULP; all its work requests have completed. err: 0 graceful, else positive errno (EPROTO after a Terminate in either
 	 * direction, or a startup that nobody can understand; ECONNREFUSED rejected, then `reject` has why; ETIMEDOUT, ECONNRESET). Called once; the

@@ -345,6 +345,8 @@ static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 	}
 	v->dup = endpoint_socket(v->soft);
 	v->soft = NULL;
+	if (v->ep.ulp->moved)
+		v->ep.ulp->moved(v->ep.ctx, v->dup);
 	v->soft_gone = true;
 	v->soft_err = err;
 	if (!v->closing && v->state == VERBS_UP)

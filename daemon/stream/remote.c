@@ -207,6 +207,13 @@ static int socket_errno(int err)
 	return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH ? err : ECONNRESET;
 }
 
+static void on_moved(void *ctx, int fd)
+{
+	struct stream *st = ctx;
+
+	st->end[0].tcp = fd;
+}
+
 static void on_closed(void *ctx, int err, const struct endpoint_said *rej)
 {
 	struct stream *st = ctx;
@@ -224,7 +231,7 @@ static void on_closed(void *ctx, int err, const struct endpoint_said *rej)
 
 static const struct endpoint_ulp remote_ulp = {
 	.request = on_request, .established = on_established, .complete = on_complete, .event = on_event,
-	.invalidated = on_invalidated, .closed = on_closed,
+	.invalidated = on_invalidated, .moved = on_moved, .closed = on_closed,
 };
 
 /* ---- set-up ---- */
