@@ -257,9 +257,10 @@ restart_daemons() {
 }
 
 # same MODE PROGRAM WANT GOT. An edge-triggered set that has another file in it says once more that this is ready; none is missing.
+# So it is on any carrier that the sets had before it was upgraded.
 same() {
 	case $1:$2 in
-	restless:f_ready_mix) ! diff "$3" "$4" | grep -q '^<' ;;
+	restless:f_ready_mix | device:f_ready_mix) ! diff "$3" "$4" | grep -q '^<' ;;
 	*) cmp -s "$3" "$4" ;;
 	esac
 }

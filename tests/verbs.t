@@ -238,10 +238,11 @@ part_opens() {
 	programs_end
 }
 part_calls() {
-	local c k how
+	local c h k how
 	start 1
 	start 2
 	programs
+	whole calls device
 	# who dials: what may be otherwise the next time is tried again
 	for c in rdma_create_id:1:soft rdma_resolve_addr:1:device rdma_resolve_route:1:device rdma_connect:1:device ibv_alloc_pd:1:soft ibv_create_cq:1:soft \
 		rdma_create_qp:1:soft ibv_reg_mr:1:soft ibv_reg_mr:4:soft ibv_post_recv:1:soft ibv_post_recv:9:soft ibv_req_notify_cq:1:soft ibv_post_send:1:soft; do
@@ -254,7 +255,11 @@ part_calls() {
 		fails 1 "${c%:*}" "${c#*:}" soft
 	done
 	recovers "who is dialled"
-	fails 2 rdma_disconnect 1 device
+	# of whoever is first
+	for h in 1 2; do says $h "fail rdma_disconnect 1 5"; done
+	whole "rdma_disconnect fails" device
+	left "rdma_disconnect fails"
+	at_least $(($(did 1 "fail rdma_disconnect") + $(did 2 "fail rdma_disconnect"))) 1 "rdma_disconnect fails: it did"
 	programs_end
 }
 part_breaks() {
