@@ -23,7 +23,7 @@
 #define IN	(POLLIN | POLLRDNORM)
 #define OUT	(POLLOUT | POLLWRNORM)
 
-#define JUDGED	32u	/* messages, about, after which it is seen whether they are worth it */
+#define JUDGED	128u	/* messages, about, after which it is seen whether they are worth it */
 #define MISSED	2u	/* so many that came by the carrier take as long as one by a ring saves */
 #define WASTED	2048u	/* calls on the carrier after that, and twice as many each time, */
 #define TIMES	5u	/* so often */
@@ -167,7 +167,7 @@ static void disarm(struct iw_stream *s)
 
 	s->ring.armed = false;
 	if (behind) {
-		s->ring.missed++;
+		iw_rings_missed(s, (ssize_t)behind);
 		n = iw_carrier_received(s, IW_SYS(recvfrom, atomic_load(&s->mapped), mem, behind, MSG_DONTWAIT, NULL, NULL));
 		iw_ring_filled(&s->ring.rx, behind, n > 0 ? (size_t)n : 0);
 	}
@@ -203,7 +203,7 @@ long iw_rings_pull(struct iw_stream *s)
 	long n = len ? iw_carrier_received(s, IW_SYS(recvfrom, atomic_load(&s->mapped), p, len, MSG_DONTWAIT, NULL, NULL)) : 0;
 
 	if (n > 0) {
-		s->ring.missed++;
+		iw_rings_missed(s, n);
 		s->ring.pulled = true;
 		iw_ring_staged(&s->ring.rx, (size_t)n);
 		moved(s, was);

@@ -10,6 +10,7 @@
 
 #pragma GCC visibility push(hidden)
 
+#define IW_RINGS_SMALL	4096u	/* octets at a time */
 #define IW_RINGS_PIECE	16384u	/* copied at a time, so that the other end can go on with it */
 
 /* While it is given up nothing is taken from it, nor from the carrier: that is waited for. */
@@ -41,6 +42,11 @@ long iw_rings_pull(struct iw_stream *s);
  * beside those of the carrier. true: not for now, and it is to be given up (iw_map_give()); tried again after some calls.
  */
 bool iw_rings_wasted(struct iw_stream *s);
+/* So many octets, or -errno, came by the carrier. Of many at a time that says nothing: they fill whatever takes them. */
+static inline void iw_rings_missed(struct iw_stream *s, ssize_t n)
+{
+	s->ring.missed += n > 0 && n < (ssize_t)IW_RINGS_SMALL;
+}
 /* The carrier has come to its end. */
 void iw_rings_ended(struct iw_stream *s);
 

@@ -18,7 +18,6 @@
 #define MODE_NS		100000	/* so long is believed what the file said of waiting */
 #define ASK_NS		20000	/* an end may be found so late by who looks and does not wait */
 #define LOOKS		16u	/* at the ring, between two at the clock */
-#define SMALL		4096u	/* octets at a time */
 #define GATHER_NS	700
 
 int iw_rings_take(struct iw_mapped_call *c, size_t have)
@@ -113,16 +112,16 @@ static bool nothing(struct iw_mapped_call *c, long *before)
 static bool rx_before(struct iw_mapped_call *c, size_t most)
 {
 	size_t len = c->len;
-	bool some;
+	long n;
 
 	if (c->flags & MSG_PEEK)
 		return false;
 	if (most < len - c->done)
 		c->len = c->done + most;
-	some = iw_carrier_receive(c, atomic_load(&c->s->mapped)) > 0;
+	n = iw_carrier_receive(c, atomic_load(&c->s->mapped));
 	c->len = len;
-	c->s->ring.missed += some;
-	return some;
+	iw_rings_missed(c->s, n);
+	return n > 0;
 }
 
 /*
@@ -157,7 +156,7 @@ static int rx_now(struct iw_mapped_call *c)
 	if (err || c->done == c->len)
 		return err;
 	n = iw_carrier_receive(c, atomic_load(&s->mapped));
-	s->ring.missed += n > 0;
+	iw_rings_missed(s, n);
 	if (n > 0 || c->done)
 		return 0;
 	return n == -EAGAIN || n == -EINTR ? EAGAIN : -1;
@@ -245,7 +244,7 @@ static ssize_t rx_sleep(struct iw_mapped_call *c, struct iw_io *io, struct iw_sp
 	iw_spin_end(z);
 	if (iw_rings_again(c)) {
 		s->ring.sleepers--;
-		s->ring.missed += n > 0;
+		iw_rings_missed(s, n);
 		came(c);
 		rx_leave(c);
 	}
@@ -340,7 +339,7 @@ static ssize_t rx_call(struct iw_mapped_call *c, struct iw_io *io)
 	if (!here)
 		return iw_mapped_elsewhere(c, io);
 	came(c);
-	s->ring.pours = s->ring.oneway && c->done && c->done < SMALL;
+	s->ring.pours = s->ring.oneway && c->done && c->done < IW_RINGS_SMALL;
 	if (iw_spin_may() || !iw_rings_arm(s, true))	/* where nobody looks for long, it may not run at once when it is woken */
 		iw_rings_offer(s);
 	rx_leave(c);
