@@ -12,12 +12,21 @@ parts=$(tr ' ' '\n' <<<"${IW_INTEROP_PARTS:-rping programs errors}" | grep -x 'r
 read -ra sizes <<<"${IW_INTEROP_SIZES:-64 4096 65535}"
 dir=$(mktemp -d "$TMPDIR/siw.XXXXXX")
 export IW_GUEST_RUN=$dir/guest
-guest() { "$here/guest" "$@"; }
-ours='' capture=''
+guest() {
+	"$here/guest" "$@" && return
+	local status=$?
+	[ $status != 125 ] || : >"$dir/silent"
+	return $status
+}
+ours='' capture='' siw=()
+limit=$((60 + count / 4)) # seconds for so many pings
 trap 'kill $ours $capture 2>/dev/null; guest down; rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 
-if ! guest up >"$dir/up" 2>&1; then
+guest_up() {
+	guest up >"$dir/up" 2>&1 && guest run -i 'cat >/usr/bin/iwerr && chmod +x /usr/bin/iwerr' <"$IW_BUILD/tests/interop/iwerr"
+}
+if ! guest_up; then
 	fail "the guest builds and comes up"
 	diag "$(tail -n 20 "$dir/up")"
 	diag "needs, as root: apt-get install $(guest packages)"
@@ -26,10 +35,24 @@ fi
 pass "the guest builds and comes up"
 diag "$(cat "$dir/up"; guest run 'uname -r')"
 host=$(guest host) addr=$(guest addr)
-guest run -i 'cat >/usr/bin/iwerr && chmod +x /usr/bin/iwerr' <"$IW_BUILD/tests/interop/iwerr"
+
+# alive: a guest that did not answer is asked why, and another takes its place: what comes after can still be found out
+alive() {
+	[ -e "$dir/silent" ] || return
+	rm "$dir/silent"
+	guest run true 2>/dev/null && return
+	fail "the guest answers"
+	diag "$(guest why 2>&1)"
+	guest down
+	guest_up || { diag "$(tail -n 20 "$dir/up")"; done_testing; }
+	rm -f "$dir/silent"
+	[ ${#siw[@]} -eq 0 ] || siw "${siw[@]}"
+}
 
 # siw PARAM=VALUE...: reload it so; it says which Terminates it sends
 siw() {
+	siw=("$@")
+	alive
 	guest siw "$@" >"$dir/siw" 2>&1 && guest run "echo 'func siw_send_terminate +p' >/proc/dynamic_debug/control" && return
 	fail "siw $*"
 	diag "$(cat "$dir/siw")"
@@ -42,7 +65,7 @@ ours_bg() {
 	local log=$dir/$1 ready=$2
 	shift 2
 	rm -f "$log"
-	"$here/guest" ns timeout 300 "$@" >"$log" 2>&1 & # not the function: $! is the program
+	"$here/guest" ns timeout $limit "$@" >"$log" 2>&1 & # not the function: $! is the program
 	ours=$!
 	until_true 10 grep -q "$ready" "$log"
 }
@@ -54,7 +77,7 @@ ours_end() { # its exit status
 }
 # theirs_bg 'command': a server in the guest, once it listens
 theirs_bg() {
-	guest run "rm -f /tmp/rc; (timeout 300 $1 >/tmp/log 2>&1; echo \$? >/tmp/rc) >/dev/null 2>&1 </dev/null & n=0
+	guest run "rm -f /tmp/rc; (timeout $limit $1 >/tmp/log 2>&1; echo \$? >/tmp/rc) >/dev/null 2>&1 </dev/null & n=0
 		until rdma resource show cm_id | grep -q LISTEN; do n=\$((n + 1)); [ \$n -lt 200 ] || exit 1; sleep 0.05; done"
 }
 theirs_end() { # its exit status
@@ -107,8 +130,9 @@ part_judge() {
 }
 
 theirs_to_ours() { # NAME P2P CRC SIZE CRC-WE-ASK: their client, our server
+	alive
 	ours_bg log listening "$IW_BUILD/iwctl" rping -s -a "$host" -V --crc "$5"
-	guest run -t 300 "rping -c -a $host -V -C $count -S $4" >"$dir/theirs" 2>&1
+	guest run -t $limit "rping -c -a $host -V -C $count -S $4" >"$dir/theirs" 2>&1
 	local status=$?
 	rping_content client $status "$dir/theirs"
 	ok $? "$1: their client is content" || diag "status $status" "$(tail -n 5 "$dir/theirs")"
@@ -118,11 +142,12 @@ theirs_to_ours() { # NAME P2P CRC SIZE CRC-WE-ASK: their client, our server
 }
 
 ours_to_theirs() { # NAME P2P CRC SIZE CRC-WE-ASK: our client, their server
+	alive
 	local p2p=
 	[ "$2" = 0 ] || p2p=--p2p
 	theirs_bg "rping -s -a $addr -V -C $count -S $4"
 	# shellcheck disable=SC2086 # an option or nothing
-	guest ns timeout 300 "$IW_BUILD/iwctl" rping -c -a "$addr" -V -C "$count" -S "$4" --crc "$5" $p2p >"$dir/log" 2>&1
+	guest ns timeout $limit "$IW_BUILD/iwctl" rping -c -a "$addr" -V -C "$count" -S "$4" --crc "$5" $p2p >"$dir/log" 2>&1
 	is "$? $(tail -n 1 "$dir/log" | sed 's/[0-9.]* us each/T/')" "0 $count pings of $4 octets, T, $(said "$3" "$2")" "$1: our client is content" ||
 		diag "$(cat "$dir/log")"
 	theirs_end
@@ -158,6 +183,7 @@ part_rping() {
 
 # ---- other programs of rdma_cm ----
 talk_server() { # MODE 'their client' NAME
+	alive
 	ours_bg log listening "$IW_BUILD/tests/interop/peer" server "$host" 7471 "$1"
 	guest run -t 30 "$2" >"$dir/theirs" 2>&1
 	is $? 0 "$3, siw to iwsock: their client is content" || diag "$(tail -n 5 "$dir/theirs")"
@@ -165,6 +191,7 @@ talk_server() { # MODE 'their client' NAME
 	is $? 0 "$3, siw to iwsock: our server is content" || diag "$(cat "$dir/log")"
 }
 talk_client() { # MODE 'their server' NAME [option]
+	alive
 	theirs_bg "$2"
 	guest ns timeout 60 "$IW_BUILD/tests/interop/peer" ${4+"$4"} client "$addr" 7471 "$1" >"$dir/log" 2>&1
 	is $? 0 "$3, iwsock to siw: our client is content" || diag "$(cat "$dir/log")"
@@ -185,6 +212,7 @@ hex() { [ $# -eq 0 ] || printf '%d/%d/%02x\n' "$@"; }
 placed() { grep -hx placed "$@" | sort -u; }
 
 at_iwsock() { # MODE WHAT TERMINATE PLACED: it happens at our end
+	alive
 	local got
 	ours_bg log listening "$IW_BUILD/tests/interop/peer" server "$host" 7471 "$1"
 	guest run -t 30 "iwerr client $host 7471 $1" >"$dir/theirs" 2>&1
@@ -199,6 +227,7 @@ at_iwsock() { # MODE WHAT TERMINATE PLACED: it happens at our end
 }
 
 at_siw() { # MODE WHAT TERMINATE PLACED [option]: it happens at theirs
+	alive
 	local got
 	theirs_bg "iwerr server $addr 7471 $1"
 	guest ns timeout 60 "$IW_BUILD/tests/interop/peer" ${5+"$5"} client "$addr" 7471 "$1" >"$dir/log" 2>&1
