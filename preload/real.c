@@ -74,6 +74,18 @@ static int raw_ioctl(int fd, unsigned long r, ...)
 	return (int)iw_ret(IW_SYS(ioctl, fd, r, arg));
 }
 
+static long raw_syscall(long n, ...)
+{
+	long a[6];
+	va_list ap;
+
+	va_start(ap, n);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	return iw_ret(sys6(n, a[0], a[1], a[2], a[3], a[4], a[5]));
+}
+
 /* A child with a stack of its own is nothing that a system call makes alone. */
 static int raw_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
@@ -138,6 +150,7 @@ struct iw_real iw_real = {
 	.fcntl = raw_fcntl,
 	.fcntl64 = raw_fcntl,
 	.ioctl = raw_ioctl,
+	.syscall = raw_syscall,
 	.clone = raw_clone,
 	.posix_spawn = raw_spawn,
 	.posix_spawnp = raw_spawn,
@@ -168,6 +181,7 @@ void iw_real_init(void)
 	IW_FIND(fcntl);
 	IW_FIND(fcntl64);
 	IW_FIND(ioctl);
+	IW_FIND(syscall);
 	IW_FIND(clone);
 	IW_FIND(posix_spawn);
 	IW_FIND(posix_spawnp);

@@ -108,6 +108,7 @@ struct iw_real {
 	int (*fcntl)(int fd, int cmd, ...);
 	int (*fcntl64)(int fd, int cmd, ...);
 	int (*ioctl)(int fd, unsigned long request, ...);
+	long (*syscall)(long n, ...);
 	int (*clone)(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 	IW_SPAWN((*posix_spawn));
 	IW_SPAWN((*posix_spawnp));

@@ -37,7 +37,7 @@ static inline uint64_t kill_stream(int fd)
 	struct sockaddr_un sa = { 0 };
 	socklen_t len = sizeof(sa);
 
-	ok(syscall(SYS_getsockname, fd, &sa, &len));
+	ok(t_sys(SYS_getsockname, fd, &sa, &len));
 	must(sa.sun_family != AF_UNIX || !strncmp(sa.sun_path + 1, "iwsock.", 7));
 	return sa.sun_family == AF_UNIX ? strtoull(sa.sun_path + 8, NULL, 16) : 0;
 }
@@ -86,7 +86,7 @@ static inline bool kill_has_tcp(int fd)
 	struct sockaddr_storage sa;
 
 	for (int i = 3; i < 65536; i++)
-		if (i != fd && !syscall(SYS_getpeername, i, &sa, &(socklen_t){ sizeof(sa) }) && (sa.ss_family == AF_INET || sa.ss_family == AF_INET6))
+		if (i != fd && !t_sys(SYS_getpeername, i, &sa, &(socklen_t){ sizeof(sa) }) && (sa.ss_family == AF_INET || sa.ss_family == AF_INET6))
 			return true;
 	return false;
 }
@@ -135,7 +135,7 @@ static inline void kill_and_all_gone(const int *fd, int n, bool killer)
 	for (int i = 0; i < n && kill_mine(); i++) {
 		struct pollfd p = { .fd = fd[i] };
 
-		must(syscall(SYS_ppoll, &p, 1, &(struct timespec){ .tv_sec = T_WAIT_MS / 1000 }, NULL, 8) == 1 && (p.revents & POLLHUP));
+		must(t_sys(SYS_ppoll, &p, 1, &(struct timespec){ .tv_sec = T_WAIT_MS / 1000 }, NULL, 8) == 1 && (p.revents & POLLHUP));
 	}
 	t_sync();
 }

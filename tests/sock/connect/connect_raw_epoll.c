@@ -4,7 +4,7 @@
 
 static int raw_wait(int ep, struct epoll_event *ev, int ms)
 {
-	return (int)syscall(SYS_epoll_pwait, ep, ev, 1, ms, NULL, 8);
+	return (int)t_sys(SYS_epoll_pwait, ep, ev, 1, ms, NULL, 8);
 }
 
 static void server(void)
@@ -21,18 +21,18 @@ static void client(void)
 {
 	struct epoll_event ev = { .events = EPOLLOUT };
 	struct sockaddr_storage ss;
-	int ep = (int)ok(syscall(SYS_epoll_create1, 0)), fd;
+	int ep = (int)ok(t_sys(SYS_epoll_create1, 0)), fd;
 
 	t_peer(&ss);
 	fd = (int)ok(socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0));
 	if (connect(fd, (void *)&ss, t_salen(&ss)))
 		must(errno == EINPROGRESS);
-	ok(syscall(SYS_epoll_ctl, ep, EPOLL_CTL_ADD, fd, &ev));
+	ok(t_sys(SYS_epoll_ctl, ep, EPOLL_CTL_ADD, fd, &ev));
 	step("connected", raw_wait(ep, &ev, T_WAIT_MS));
 	say("error %d", get_int(fd, SOL_SOCKET, SO_ERROR));
 	send_str(fd, "ping");
 	ev.events = EPOLLIN;
-	step("change", syscall(SYS_epoll_ctl, ep, EPOLL_CTL_MOD, fd, &ev));
+	step("change", t_sys(SYS_epoll_ctl, ep, EPOLL_CTL_MOD, fd, &ev));
 	step("answer", raw_wait(ep, &ev, 3000));
 	want_str(fd, "pong");
 	close(fd);

@@ -128,7 +128,7 @@ static void forks(int fd)
 static void writes_raw(int fd)
 {
 	t_fill(buf, 100, sent, 5);
-	must(syscall(SYS_write, fd, buf, 100) == 100);
+	must(t_sys(SYS_write, fd, buf, 100) == 100);
 	sent += 100;
 	computes(fd);
 	burst(fd);

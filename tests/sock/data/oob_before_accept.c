@@ -35,8 +35,8 @@ static void server(void)
 	t_sync();
 	close(fd);
 	t_sync();
-	fd = (int)ok(syscall(SYS_accept, l, NULL, NULL));
-	ok(syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, &(int){ 1 }, sizeof(int)));
+	fd = (int)ok(t_sys(SYS_accept, l, NULL, NULL));
+	ok(t_sys(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, &(int){ 1 }, sizeof(int)));
 	want_str(fd, "aUb");
 	send_str(fd, "x");
 	want_eof(fd);

@@ -17,7 +17,7 @@ static void server(int fd)
 	char b[64];
 	long n;
 
-	while ((n = syscall(SYS_read, fd, b, sizeof(b))) > 0)
+	while ((n = t_sys(SYS_read, fd, b, sizeof(b))) > 0)
 		must(send(fd, b, (size_t)n, 0) == n);
 	must(!n);
 	close(fd);

@@ -24,7 +24,7 @@ static void put(int fd, int i)
 	if (i % 4 == 1)
 		must(dprintf(fd, "line %d\n", i) == n);
 	else if (i % 4 == 3)
-		must(syscall(SYS_write, fd, b, n) == n);
+		must(t_sys(SYS_write, fd, b, n) == n);
 	else
 		must(send(fd, b, (size_t)n, 0) == n);
 }

@@ -13,8 +13,8 @@ static void client(int fd)
 	struct iovec v = { "hello", 5 };
 	int f = (int)ok(memfd_create("file", 0));
 
-	ok(syscall(SYS_close, fd));
-	must(ok(syscall(SYS_dup, f)) == fd);
+	ok(t_sys(SYS_close, fd));
+	must(ok(t_sys(SYS_dup, f)) == fd);
 	step("pwritev2", pwritev2(fd, &v, 1, 0, 0));
 	say("size %ld", (long)lseek(fd, 0, SEEK_END));
 	close(fd);

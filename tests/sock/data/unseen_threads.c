@@ -22,7 +22,7 @@ static size_t length(int round, int i)
 static void raw(int fd, const char *p, size_t n)
 {
 	while (n) {
-		long r = syscall(SYS_write, fd, p, n);
+		long r = t_sys(SYS_write, fd, p, n);
 
 		must(r > 0);
 		p += r;

@@ -32,7 +32,7 @@ static void client(int fd)
 	send_str(fd, "ping");
 	want_str(fd, "pong");
 
-	pid = (pid_t)ok(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+	pid = (pid_t)ok(t_sys(SYS_clone, SIGCHLD, 0, 0, 0, 0));
 	if (!pid) {
 		send_str(fd, "ping");
 		want_str(fd, "pong");

@@ -42,7 +42,7 @@ static int one(const struct sockaddr_storage *ss, int kind, int max)
 	ev = (struct epoll_event){ .events = EPOLLOUT | kinds[kind], .data.u32 = 1 };
 	ok(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev));
 	must(connect(fd, (const void *)ss, t_salen(ss)) == 0 || errno == EINPROGRESS);
-	must(syscall(SYS_ppoll, &p, 1, NULL, NULL, 8) == 1);	/* not seen by the library */
+	must(t_sys(SYS_ppoll, &p, 1, NULL, NULL, 8) == 1);	/* not seen by the library */
 	say("%s, room for %d", names[kind], max);
 	wait_and_say(ep, max);
 	wait_and_say(ep, max);

@@ -8,7 +8,7 @@ static void ctl(const char *what, int op, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.u64 = 0x1234567890abcdef };
 
-	step(what, syscall(SYS_epoll_ctl, ep, op, conn, &ev));
+	step(what, t_sys(SYS_epoll_ctl, ep, op, conn, &ev));
 }
 
 static void wait_and_say(const char *what, int ms)

@@ -25,7 +25,7 @@ static void *map(size_t n, uint64_t at)
 
 static void ring_open(void)
 {
-	r.fd = (int)ok(syscall(SYS_io_uring_setup, ENTRIES, &r.p));
+	r.fd = (int)ok(t_sys(SYS_io_uring_setup, ENTRIES, &r.p));
 	r.sq = map(r.p.sq_off.array + r.p.sq_entries * sizeof(uint32_t), IORING_OFF_SQ_RING);
 	r.cq = map(r.p.cq_off.cqes + r.p.cq_entries * sizeof(struct io_uring_cqe), IORING_OFF_CQ_RING);
 	r.sqes = map(r.p.sq_entries * sizeof(*r.sqes), IORING_OFF_SQES);
@@ -47,7 +47,7 @@ static int ctl(int ep, int op, int fd, uint32_t events)
 	r.sqes[i] = (struct io_uring_sqe){ .opcode = IORING_OP_EPOLL_CTL, .fd = ep, .off = (uint64_t)fd, .len = (uint32_t)op, .addr = (uintptr_t)&ev };
 	word(r.sq, r.p.sq_off.array)[i] = i;
 	*word(r.sq, r.p.sq_off.tail) = tail + 1;
-	ok(syscall(SYS_io_uring_enter, r.fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0));
+	ok(t_sys(SYS_io_uring_enter, r.fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0));
 	must(*word(r.cq, r.p.cq_off.tail) != head);
 	res = cqes[head & (r.p.cq_entries - 1)].res;
 	*word(r.cq, r.p.cq_off.head) = head + 1;

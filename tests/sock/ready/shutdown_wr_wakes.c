@@ -97,7 +97,7 @@ static void client(void)
 	int fd[WAYS];
 	pthread_t t;
 
-	waiter = (pid_t)syscall(SYS_gettid);
+	waiter = (pid_t)t_sys(SYS_gettid);
 	t_peer(&ss);
 	for (int way = 0; way < WAYS; way++)
 		fd[way] = t_connect_to(&ss);
