@@ -38,6 +38,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "raw.h"
+
 #define PAGE 4096
 
 static int fd, ep, file, ready, pipes[2];	/* fd: the one of this kind; the others are there for calls that take two */
@@ -321,6 +323,11 @@ static long closed(FILE *f)
 	X(epoll_ctl, "no-op", 12, add_then(77, P)) \
 	X(epoll_wait, "events", 48, wait_added(epw)) X(epoll_pwait, "events", 48, wait_added(eppw)) X(epoll_pwait, "mask", 8, wait_added(eppw_m)) \
 	X(epoll_pwait2, "events", 48, wait_added(eppw2)) X(epoll_pwait2, "time", 16, wait_added(eppw2_t)) X(epoll_pwait2, "mask", 8, wait_added(eppw2_m)) \
+	X(syscall, "recvfrom", 8, syscall(SYS_recvfrom, fd, P, 8L, DW, NULL, NULL)) X(syscall, "sendto", 8, syscall(SYS_sendto, fd, P, 8L, DW, NULL, 0L)) \
+	X(syscall, "ppoll-time", 16, syscall(SYS_ppoll, pfd(POLLIN | POLLOUT), 1L, P, NULL, 0L)) \
+	X(syscall, "ppoll-mask", 8, syscall(SYS_ppoll, pfd(POLLIN | POLLOUT), 1L, &soon, P, 8L)) \
+	X(syscall, "pselect6-time", 16, syscall(SYS_pselect6, fd + 1, set(), set(), NULL, P, NULL)) \
+	X(syscall, "pselect6-mask", 16, syscall(SYS_pselect6, fd + 1, set(), set(), NULL, &soon, P)) \
 	X(socketpair, "sv", 8, socketpair(AF_UNIX, SOCK_STREAM, 0, P)) \
 	X(posix_spawn, "path", 1, ended(posix_spawn(&child, P, NULL, NULL, none_at_all, environ))) \
 	X(posix_spawn, "argv", 8, ended(posix_spawn(&child, "/bin/true", NULL, NULL, P, environ))) \
@@ -423,8 +430,8 @@ static int to(const struct sockaddr_in *a, bool raw)
 	int c;
 
 	if (raw) {
-		c = must((int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), "socket");
-		must((int)syscall(SYS_connect, c, a, sizeof(*a)), "connect");
+		c = must((int)t_sys(SYS_socket, AF_INET, SOCK_STREAM, 0), "socket");
+		must((int)t_sys(SYS_connect, c, a, sizeof(*a)), "connect");
 		return c;
 	}
 	c = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
@@ -443,7 +450,7 @@ static bool is_stream(int s)
 	int d = 0;
 	socklen_t l = sizeof(d);
 
-	return !syscall(SYS_getsockopt, s, SOL_SOCKET, SO_DOMAIN, &d, &l) && d == AF_UNIX;
+	return !t_sys(SYS_getsockopt, s, SOL_SOCKET, SO_DOMAIN, &d, &l) && d == AF_UNIX;
 }
 
 static int times;	/* that one connection was waited for */
@@ -456,7 +463,7 @@ static void once_more(const char *what)
 		fprintf(stderr, "it never %s\n", what);
 		exit(3);
 	}
-	syscall(SYS_nanosleep, &t, NULL);
+	t_sys(SYS_nanosleep, &t, NULL);
 }
 
 /* Two ends of this process: calls that find nothing, until they are joined. */
@@ -604,7 +611,7 @@ static void one(size_t kind, size_t value, size_t i)
 	must((int)write(pipes[1], "abc", 3), "write");
 	ep = must(epoll_create1(0), "epoll_create1");
 	must(epoll_ctl(ep, EPOLL_CTL_ADD, ready, &(struct epoll_event){ .events = EPOLLOUT }), "epoll_ctl");
-	syscall(SYS_ioctl, fd, FIONBIO, &one);
+	t_sys(SYS_ioctl, fd, FIONBIO, &one);
 	P = pointer(value, cases[i].size);
 	snprintf(sh->last, sizeof(sh->last), "%s %s %s %s:", kinds[kind], cases[i].name, cases[i].which, values[value]);
 	alarm(20);

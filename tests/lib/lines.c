@@ -27,6 +27,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "raw.h"
+
 #define NUMBERS	8	/* descriptors of the connection that the program keeps; lines name them by index, the first is 0 */
 
 static int fds[NUMBERS], ep = -1, held = -1;
@@ -108,7 +110,7 @@ static const char *kind(int fd)
 	int v = 0;
 	socklen_t l = sizeof(v);
 
-	syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &v, &l);
+	t_sys(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &v, &l);
 	return v == AF_INET ? "tcp" : v == AF_UNIX ? "carrier" : "nothing";
 }
 
@@ -235,7 +237,7 @@ static void *late(void *arg)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigwait(&set, &sig);
-	answer("late", syscall(SYS_write, fds[0], "late", 4), NULL);
+	answer("late", t_sys(SYS_write, fds[0], "late", 4), NULL);
 	return NULL;
 }
 
@@ -249,7 +251,7 @@ static long ring(struct io_uring_sqe *sqe, unsigned int wait_for)
 	uint32_t *tail;
 
 	if (fd < 0) {
-		fd = (int)syscall(SYS_io_uring_setup, 4, &p);
+		fd = (int)t_sys(SYS_io_uring_setup, 4, &p);
 		if (fd < 0)
 			return -1;
 		sq = mmap(NULL, p.sq_off.array + 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, IORING_OFF_SQ_RING);
@@ -259,7 +261,7 @@ static long ring(struct io_uring_sqe *sqe, unsigned int wait_for)
 	sqes[*tail % 4] = *sqe;
 	((uint32_t *)(sq + p.sq_off.array))[*tail % 4] = *tail % 4;
 	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
-	return syscall(SYS_io_uring_enter, fd, 1, wait_for, IORING_ENTER_GETEVENTS, NULL, 0);
+	return t_sys(SYS_io_uring_enter, fd, 1, wait_for, IORING_ENTER_GETEVENTS, NULL, 0);
 }
 
 static void ring_add(int fd, struct epoll_event *ev)
@@ -299,7 +301,7 @@ static void obey(char *line)
 	if (!strcmp(word, "send")) {
 		answer("send", send(fds[a], text, strlen(text), MSG_NOSIGNAL), NULL);
 	} else if (!strcmp(word, "rawsend")) {
-		answer("rawsend", syscall(SYS_write, fds[a], text, strlen(text)), NULL);
+		answer("rawsend", t_sys(SYS_write, fds[a], text, strlen(text)), NULL);
 	} else if (!strcmp(word, "print")) {
 		answer("print", dprintf(fds[a], "%s", text), NULL);
 	} else if (!strcmp(word, "recv")) {
@@ -318,7 +320,7 @@ static void obey(char *line)
 		fds[b] = dup(fds[a]);
 		answer("dup", 0, NULL);
 	} else if (!strcmp(word, "rawdup")) {
-		fds[b] = (int)syscall(SYS_dup, fds[a]);
+		fds[b] = (int)t_sys(SYS_dup, fds[a]);
 		answer("rawdup", 0, NULL);
 	} else if (!strcmp(word, "close")) {
 		answer("close", close(fds[a]), NULL);
@@ -361,7 +363,7 @@ static void obey(char *line)
 	} else if (!strcmp(word, "add") || !strcmp(word, "mod") || !strcmp(word, "rawadd")) {	/* number, events; the data is 77 + number */
 		ep = ep < 0 ? epoll_create1(EPOLL_CLOEXEC) : ep;
 		ev = (struct epoll_event){ .events = (uint32_t)b, .data.u64 = 77 + (unsigned int)a };
-		answer(word, *word == 'r' ? syscall(SYS_epoll_ctl, ep, EPOLL_CTL_ADD, fds[a], &ev) :
+		answer(word, *word == 'r' ? t_sys(SYS_epoll_ctl, ep, EPOLL_CTL_ADD, fds[a], &ev) :
 		       epoll_ctl(ep, *word == 'a' ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fds[a], &ev), NULL);
 	} else if (!strcmp(word, "ringadd")) {		/* the same through an io_uring */
 		ep = ep < 0 ? epoll_create1(EPOLL_CLOEXEC) : ep;
