@@ -36,23 +36,30 @@ pass "the guest builds and comes up"
 diag "$(cat "$dir/up"; guest run 'uname -r')"
 host=$(guest host) addr=$(guest addr)
 
-# alive: a guest that did not answer is asked why, and another takes its place: what comes after can still be found out
-alive() {
-	[ -e "$dir/silent" ] || return
-	rm "$dir/silent"
-	guest run true 2>/dev/null && return
-	fail "the guest answers"
-	diag "$(guest why 2>&1)"
-	guest down
-	guest_up || { diag "$(tail -n 20 "$dir/up")"; done_testing; }
+# cell FUNCTION...: what it says counts, unless the guest has stopped answering meanwhile. The first such is asked why, another takes its place, and
+# all of the cell is done once more: a kernel that stands still has said nothing about us. The second one fails.
+replaced=
+cell() {
+	local n=$TAP_N bad=$TAP_BAD
 	rm -f "$dir/silent"
-	[ ${#siw[@]} -eq 0 ] || siw "${siw[@]}"
+	"$@" >"$dir/said"
+	if [ ! -e "$dir/silent" ] || guest run true 2>/dev/null; then
+		cat "$dir/said"
+		return
+	fi
+	diag "$*: the guest does not answer" "$(guest why 2>&1)"
+	[ -z "$replaced" ] || { fail "a second guest has stopped answering"; done_testing; }
+	replaced=1 TAP_N=$n TAP_BAD=$bad
+	[ -z "$ours$capture" ] || { kill ${ours:+"$ours"} ${capture:+"$capture"}; wait ${ours:+"$ours"} ${capture:+"$capture"}; ours='' capture=''; }
+	guest down
+	guest_up || { fail "the guest comes up again"; diag "$(tail -n 20 "$dir/up")"; done_testing; }
+	[ "$1" = siw ] || siw "${siw[@]}"
+	"$@"
 }
 
 # siw PARAM=VALUE...: reload it so; it says which Terminates it sends
 siw() {
 	siw=("$@")
-	alive
 	guest siw "$@" >"$dir/siw" 2>&1 && guest run "echo 'func siw_send_terminate +p' >/proc/dynamic_debug/control" && return
 	fail "siw $*"
 	diag "$(cat "$dir/siw")"
@@ -130,7 +137,6 @@ part_judge() {
 }
 
 theirs_to_ours() { # NAME P2P CRC SIZE CRC-WE-ASK: their client, our server
-	alive
 	ours_bg log listening "$IW_BUILD/iwctl" rping -s -a "$host" -V --crc "$5"
 	guest run -t $limit "rping -c -a $host -V -C $count -S $4" >"$dir/theirs" 2>&1
 	local status=$?
@@ -142,7 +148,6 @@ theirs_to_ours() { # NAME P2P CRC SIZE CRC-WE-ASK: their client, our server
 }
 
 ours_to_theirs() { # NAME P2P CRC SIZE CRC-WE-ASK: our client, their server
-	alive
 	local p2p=
 	[ "$2" = 0 ] || p2p=--p2p
 	theirs_bg "rping -s -a $addr -V -C $count -S $4"
@@ -161,29 +166,28 @@ part_rping() {
 	local p2p crc size what
 	for p2p in 0 1; do
 		for crc in 0 1; do
-			siw peer_to_peer=$p2p mpa_crc_required=$crc
+			cell siw peer_to_peer=$p2p mpa_crc_required=$crc
 			for size in "${sizes[@]}"; do
 				what="rping, $size octets, $([ $p2p = 1 ] && echo peer-to-peer || echo client first), CRC $(onoff $crc)"
-				theirs_to_ours "$what, siw to iwsock" $p2p "$(onoff $crc)" "$size" "$(onoff $crc)"
-				ours_to_theirs "$what, iwsock to siw" $p2p "$(onoff $crc)" "$size" "$(onoff $crc)"
+				cell theirs_to_ours "$what, siw to iwsock" $p2p "$(onoff $crc)" "$size" "$(onoff $crc)"
+				cell ours_to_theirs "$what, iwsock to siw" $p2p "$(onoff $crc)" "$size" "$(onoff $crc)"
 			done
 		done
 	done
 	local count=20
-	siw mpa_crc_required=0
-	theirs_to_ours "CRC asked by the Responder only, siw to iwsock" 0 on 4096 on
-	ours_to_theirs "CRC asked by the Initiator only, iwsock to siw" 0 on 4096 on
-	siw mpa_crc_required=1
-	theirs_to_ours "CRC asked by the Initiator only, siw to iwsock" 0 on 4096 off
-	siw mpa_version=1
-	theirs_to_ours "MPA revision 1, siw to iwsock" 0 on 64 on
-	siw mpa_crc_required=1
-	ours_to_theirs "CRC that siw as Responder leaves to the Initiator, iwsock to siw" 0 off 4096 off
+	cell siw mpa_crc_required=0
+	cell theirs_to_ours "CRC asked by the Responder only, siw to iwsock" 0 on 4096 on
+	cell ours_to_theirs "CRC asked by the Initiator only, iwsock to siw" 0 on 4096 on
+	cell siw mpa_crc_required=1
+	cell theirs_to_ours "CRC asked by the Initiator only, siw to iwsock" 0 on 4096 off
+	cell siw mpa_version=1
+	cell theirs_to_ours "MPA revision 1, siw to iwsock" 0 on 64 on
+	cell siw mpa_crc_required=1
+	cell ours_to_theirs "CRC that siw as Responder leaves to the Initiator, iwsock to siw" 0 off 4096 off
 }
 
 # ---- other programs of rdma_cm ----
 talk_server() { # MODE 'their client' NAME
-	alive
 	ours_bg log listening "$IW_BUILD/tests/interop/peer" server "$host" 7471 "$1"
 	guest run -t 30 "$2" >"$dir/theirs" 2>&1
 	is $? 0 "$3, siw to iwsock: their client is content" || diag "$(tail -n 5 "$dir/theirs")"
@@ -191,7 +195,6 @@ talk_server() { # MODE 'their client' NAME
 	is $? 0 "$3, siw to iwsock: our server is content" || diag "$(cat "$dir/log")"
 }
 talk_client() { # MODE 'their server' NAME [option]
-	alive
 	theirs_bg "$2"
 	guest ns timeout 60 "$IW_BUILD/tests/interop/peer" ${4+"$4"} client "$addr" 7471 "$1" >"$dir/log" 2>&1
 	is $? 0 "$3, iwsock to siw: our client is content" || diag "$(cat "$dir/log")"
@@ -199,12 +202,12 @@ talk_client() { # MODE 'their server' NAME [option]
 	is $? 0 "$3, iwsock to siw: their server is content" || theirs_log
 }
 part_programs() {
-	siw mpa_crc_required=0
-	talk_server rdma_client "rdma_client -s $host -p 7471" rdma_client
-	talk_client rdma_client "rdma_server -s $addr -p 7471" rdma_server
-	siw peer_to_peer=1
-	talk_server ucmatose "ucmatose -s $host -p 7471" "ucmatose, whose server sends first"
-	talk_client ucmatose "ucmatose -b $addr -p 7471" "ucmatose, whose server sends first" --p2p
+	cell siw mpa_crc_required=0
+	cell talk_server rdma_client "rdma_client -s $host -p 7471" rdma_client
+	cell talk_client rdma_client "rdma_server -s $addr -p 7471" rdma_server
+	cell siw peer_to_peer=1
+	cell talk_server ucmatose "ucmatose -s $host -p 7471" "ucmatose, whose server sends first"
+	cell talk_client ucmatose "ucmatose -b $addr -p 7471" "ucmatose, whose server sends first" --p2p
 }
 
 # ---- errors ----
@@ -212,7 +215,6 @@ hex() { [ $# -eq 0 ] || printf '%d/%d/%02x\n' "$@"; }
 placed() { grep -hx placed "$@" | sort -u; }
 
 at_iwsock() { # MODE WHAT TERMINATE PLACED: it happens at our end
-	alive
 	local got
 	ours_bg log listening "$IW_BUILD/tests/interop/peer" server "$host" 7471 "$1"
 	guest run -t 30 "iwerr client $host 7471 $1" >"$dir/theirs" 2>&1
@@ -227,7 +229,6 @@ at_iwsock() { # MODE WHAT TERMINATE PLACED: it happens at our end
 }
 
 at_siw() { # MODE WHAT TERMINATE PLACED [option]: it happens at theirs
-	alive
 	local got
 	theirs_bg "iwerr server $addr 7471 $1"
 	guest ns timeout 60 "$IW_BUILD/tests/interop/peer" ${5+"$5"} client "$addr" 7471 "$1" >"$dir/log" 2>&1
@@ -244,12 +245,12 @@ at_siw() { # MODE WHAT TERMINATE PLACED [option]: it happens at theirs
 
 errors() { # PARAM [our client's option]
 	local mode want placed siw_want siw_placed
-	siw "$1"
+	cell siw "$1"
 	guest run 'dmesg -c >/dev/null'
 	# what happens at our end; at siw's, which has no code for "too long" and serves Reads of what may not be read
 	while read -r mode want placed siw_want siw_placed; do
-		at_iwsock "$mode" "$mode at iwsock, $1" "${want#-}" "${placed#-}"
-		at_siw "$mode" "$mode at siw, $1" "${siw_want#-}" "${siw_placed#-}" ${2+"$2"}
+		cell at_iwsock "$mode" "$mode at iwsock, $1" "${want#-}" "${placed#-}"
+		cell at_siw "$mode" "$mode at siw, $1" "${siw_want#-}" "${siw_placed#-}" ${2+"$2"}
 	done <<-END
 		write - placed - placed
 		read - placed - placed
