@@ -99,9 +99,6 @@ X(epoll_create1, epoll_create1(F(0))) \
 X(epoll_ctl, epoll_ctl(F(0), F(1), F(2), P(3))) \
 X(epoll_pwait, sigset_given(a[4], a[5]) ? epoll_pwait(F(0), P(1), F(2), F(3), P(4)) : as_it_is(n, a)) \
 X(epoll_pwait2, sigset_given(a[4], a[5]) ? epoll_pwait2(F(0), P(1), F(2), P(3), P(4)) : as_it_is(n, a)) \
-X(execve, execve(P(0), P(1), P(2))) \
-X(execveat, execveat(F(0), P(1), P(2), P(3), F(4))) \
-X(exit_group, (_exit(F(0)), 0)) \
 X(fcntl, fcntl(F(0), F(1), a[2])) \
 X(getpeername, getpeername(F(0), P(1), P(2))) \
 X(getsockname, getsockname(F(0), P(1), P(2))) \
@@ -128,6 +125,11 @@ X(splice, splice(F(0), P(1), F(2), P(3), Z(4), U(5))) \
 X(unshare, unshare(F(0))) \
 X(write, write(F(0), P(1), Z(2))) \
 X(writev, writev(F(0), P(1), F(2)))
+/* After these nothing is put back, and a vfork's child has its parent's thread; no cancellation ends them. */
+#define HERE_LAST(X) \
+X(execve, execve(P(0), P(1), P(2))) \
+X(execveat, execveat(F(0), P(1), P(2), P(3), F(4))) \
+X(exit_group, (_exit(F(0)), 0))
 /* What the newer machines' kernels have no numbers for. */
 #ifdef SYS_poll
 #define HERE_OLD(X) \
@@ -146,13 +148,14 @@ static long here(long n, const long a[6])
 #define X(name, call) case SYS_##name: return call;
 	HERE(X)
 	HERE_OLD(X)
+	HERE_LAST(X)
 #undef X
 	default:
 		return as_it_is(n, a);
 	}
 }
 
-static bool is_here(long n)
+static bool may_sleep(long n)
 {
 	switch (n) {
 #define X(name, call) case SYS_##name:
@@ -168,7 +171,7 @@ static bool is_here(long n)
 /* Nothing that is called so ends a thread. */
 long syscall(long n, ...)
 {
-	int cancel = PTHREAD_CANCEL_ENABLE;
+	int cancel;
 	long a[6], r;
 	va_list ap;
 
@@ -176,12 +179,10 @@ long syscall(long n, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(ap, long);
 	va_end(ap);
-	if (!is_here(n))
-		return as_it_is(n, a);
-	if (!__libc_single_threaded)
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (__libc_single_threaded || !may_sleep(n))
+		return here(n, a);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	r = here(n, a);
-	if (cancel != PTHREAD_CANCEL_DISABLE && !__libc_single_threaded)
-		pthread_setcancelstate(cancel, NULL);
+	pthread_setcancelstate(cancel, NULL);
 	return r;
 }
