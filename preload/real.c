@@ -80,8 +80,7 @@ static long raw_syscall(long n, ...)
 	va_list ap;
 
 	va_start(ap, n);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
+	iw_six(a, ap);
 	va_end(ap);
 	return iw_ret(sys6(n, a[0], a[1], a[2], a[3], a[4], a[5]));
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
@@ -36,6 +37,13 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
 #else
 #error "iwsock knows the system calls of x86_64 and aarch64 only"
 #endif
+}
+
+/* What syscall() was given, however many they are: those that are not are anything. */
+static inline void iw_six(long a[6], va_list ap)
+{
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
 }
 
 /* IW_SYS(name, args...): up to six arguments of any scalar type. */

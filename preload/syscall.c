@@ -142,12 +142,33 @@ X(select, select(F(0), P(1), P(2), P(3), P(4)))
 #define HERE_OLD(X)
 #endif
 
+static int uncancelled(void)
+{
+	int before = -1;
+
+	if (!__libc_single_threaded)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static long answered(long r, int before)
+{
+	if (before >= 0)
+		pthread_setcancelstate(before, NULL);
+	return r;
+}
+
+/* Nothing that is called so is a cancellation point. */
 static long here(long n, const long a[6])
 {
+	int before;
+
 	switch (n) {
-#define X(name, call) case SYS_##name: return call;
+#define X(name, call) case SYS_##name: before = uncancelled(); return answered(call, before);
 	HERE(X)
 	HERE_OLD(X)
+#undef X
+#define X(name, call) case SYS_##name: return call;
 	HERE_LAST(X)
 #undef X
 	default:
@@ -155,34 +176,13 @@ static long here(long n, const long a[6])
 	}
 }
 
-static bool may_sleep(long n)
-{
-	switch (n) {
-#define X(name, call) case SYS_##name:
-	HERE(X)
-	HERE_OLD(X)
-#undef X
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Nothing that is called so ends a thread. */
 long syscall(long n, ...)
 {
-	int cancel;
-	long a[6], r;
+	long a[6];
 	va_list ap;
 
 	va_start(ap, n);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
+	iw_six(a, ap);
 	va_end(ap);
-	if (__libc_single_threaded || !may_sleep(n))
-		return here(n, a);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	r = here(n, a);
-	pthread_setcancelstate(cancel, NULL);
-	return r;
+	return here(n, a);
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Every call of a socket's made by syscall(), in turns with libc's own: what they move is in its order, and they answer what the kernel does. */
-#include <sys/sendfile.h>
-
 #include "../sock.h"
 
 #define TURNS	50

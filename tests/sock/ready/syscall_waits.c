@@ -78,7 +78,7 @@ static void server(int fd)
 	step("bad mask", syscall(SYS_ppoll, &p, 1, NULL, &mask, 128L));
 	step("bad mask", syscall(SYS_epoll_pwait, ep, &ev, 1, 0, &mask, 128L));
 	step("bad mask", syscall(SYS_pselect6, 0, NULL, NULL, NULL, NULL, 1L));
-	step("bad set", syscall(SYS_epoll_wait, ep, &ev, 0, 0));
+	step("bad set", syscall(SYS_epoll_pwait, ep, &ev, 0, 0, NULL, 8L));
 	close(ep);
 	t_sync();
 	close(fd);
