@@ -31,7 +31,7 @@ IW_EXPORT int epoll_pwait2(int epfd, struct epoll_event *ev, int n, const struct
 
 #define BATCH	64
 #define AWAKE_MS 2	/* a wait that may be shorter is the kernel's */
-#define KNOWN	64	/* the most events that are said without the kernel */
+#define KNOWN	IW_LOOK_KNOWN
 
 struct hit {
 	int fd;			/* -1: not ours */
@@ -397,7 +397,12 @@ static int with_known(struct iw_look *l, const struct wait *w, uint32_t seq)
 	n = more.n ? IW_SYS(epoll_pwait, w->epfd, more.ev, more.n, 0, NULL, 8) : 0;
 	if (n > 0)
 		known += review_look(l, &more, (int)n, seq);
-	return known ? known : iw_look_known(l, w->ev, 1);
+	else if (known < w->n && known < KNOWN)
+		known += iw_look_known(l, w->ev + known, (w->n < KNOWN ? w->n : KNOWN) - known);
+	if (!known)
+		known = iw_look_known(l, w->ev, 1);
+	iw_look_order(l, w->ev, known);
+	return known;
 }
 
 /* As many as there is use for can be written to. */
@@ -445,7 +450,8 @@ static int what_is_known(struct iw_look *l, const struct wait *w, uint32_t seq)
 
 static int known_of_rings(struct iw_look *l, const struct wait *w, uint32_t seq, bool sleeps)
 {
-	iw_rings_look(l->set, sleeps);
+	if (iw_rings_look(l->set, sleeps))
+		iw_rings_look(l->set, false);	/* and what came before that, into one that was looked at before it */
 	return what_is_known(l, w, seq);
 }
 

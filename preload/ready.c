@@ -8,6 +8,7 @@
  */
 #include <poll.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/single_threaded.h>
 
 #include "kick.h"
@@ -109,6 +110,14 @@ static bool was_told(struct iw_reg *r, const struct iw_look *l)
 	return r->look >> 32 == l->nr;
 }
 
+/* Its page is there, whatever becomes of the stream. */
+static uint64_t since(struct iw_stream *s)
+{
+	const struct iw_ring_dir *dir = (const struct iw_ring_dir *)((const uint8_t *)s->page + IW_PAGE_DIRS);
+
+	return iw_stream_local(s) ? atomic_load_explicit(&dir[!s->end].since, memory_order_relaxed) : 0;
+}
+
 /* Reported by this look; of several threads one reports what is reported once. */
 static bool report(struct iw_reg *r, struct iw_look *l, struct epoll_event *ev, uint32_t place)
 {
@@ -119,6 +128,9 @@ static bool report(struct iw_reg *r, struct iw_look *l, struct epoll_event *ev, 
 	if ((r->events & EPOLLONESHOT) && atomic_exchange(&r->spent, true))
 		return false;
 	*ev = (struct epoll_event){ .events = (uint16_t)bits, .data.u64 = r->data };
+	if (l->reported < 2 * IW_LOOK_KNOWN)
+		l->since[l->reported] = since(r->s);
+	l->reported++;
 	r->look = (uint64_t)l->nr << 32 | place;
 	if (!(r->events & (EPOLLET | EPOLLONESHOT)))
 		l->level = r;
@@ -231,6 +243,7 @@ void iw_look_begin(struct iw_look *l, int epfd)
 	l->nr = atomic_fetch_add(&looks, 1) + 1;
 	l->ev = NULL;
 	l->level = NULL;
+	l->reported = 0;
 }
 
 void iw_look_sleeps(const struct iw_look *l)
@@ -408,6 +421,28 @@ int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest)
 		}
 	}
 	return found;
+}
+
+void iw_look_order(const struct iw_look *l, struct epoll_event *ev, int n)
+{
+	struct epoll_event sorted[2 * IW_LOOK_KNOWN];
+	uint64_t since[2 * IW_LOOK_KNOWN];
+	int own = l->reported;
+
+	if (own > n || own > 2 * IW_LOOK_KNOWN)
+		return;
+	for (int i = 0; i < own; i++) {
+		int k = i;
+
+		for (; k && since[k - 1] > l->since[i]; k--) {
+			since[k] = since[k - 1];
+			sorted[k] = sorted[k - 1];
+		}
+		since[k] = l->since[i];
+		sorted[k] = ev[i];
+	}
+	memmove(ev, ev + own, (size_t)(n - own) * sizeof(*ev));
+	memcpy(ev + (n - own), sorted, (size_t)own * sizeof(*ev));
 }
 
 /* As the kernel does: the next one of those who wait is told too of what stays ready. */

@@ -44,6 +44,8 @@ static inline void iw_ready_polled(struct iw_stream *s)
 
 /* ---- epoll ---- */
 
+#define IW_LOOK_KNOWN	64	/* the most events that are said without the kernel */
+
 /* One look of somebody who waits for a set. */
 struct iw_look {
 	int epfd;
@@ -51,6 +53,8 @@ struct iw_look {
 	uint32_t nr;		/* no other has it */
 	struct epoll_event *ev;	/* what it knew without the kernel */
 	struct iw_reg *level;	/* it has reported this one, which is level-triggered */
+	uint64_t since[2 * IW_LOOK_KNOWN];	/* of those that it has reported, in their order: iw_ring_dir.since, or 0 */
+	int reported;
 };
 
 void iw_look_begin(struct iw_look *l, int epfd);
@@ -64,6 +68,8 @@ int iw_look_known(struct iw_look *l, struct epoll_event *ev, int max);
 /* What the kernel said: the events of mapped streams become those of the program, and stand first. Returns how many; *rest: how many follow that
  * are not such. */
 int iw_look_at(struct iw_look *l, struct epoll_event *ev, int n, int *rest);
+/* Of n events, of which those that this look has reported are the first: in the order in which they came; others are taken to be older. */
+void iw_look_order(const struct iw_look *l, struct epoll_event *ev, int n);
 void iw_look_end(struct iw_look *l);
 
 /* Somebody sleeps, or may, in a set that it is in. No lock */

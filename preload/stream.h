@@ -36,6 +36,7 @@ struct iw_stream_ring {
 	bool armed;		/* iw_ring_arm(): disarmed by whoever takes the lock next */
 	bool ends;		/* it is about to be given up: shut for good */
 	bool pulled;		/* what is in it came by the carrier */
+	uint64_t ticks;		/* when it was last asked what iw_ring_dir.since is to be */
 	uint32_t used, missed;	/* since the last look at them: octets came or went by a ring; came by the carrier */
 	uint64_t arm;		/* where that was */
 	uint64_t tried;		/* the other end's, where something went before */

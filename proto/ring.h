@@ -22,6 +22,7 @@
 struct iw_ring_dir {
 	_Alignas(64) _Atomic uint64_t head;	/* IW_RING_*, and above them the position of the next octet to be put */
 	_Atomic uint32_t behind;		/* by the producer: octets that are in the carrier, and in the ring would be the first */
+	_Atomic uint64_t since;			/* by the producer: when it sent the first of what is unread, about; CLOCK_MONOTONIC ns */
 	_Alignas(64) _Atomic uint64_t tail;	/* by the consumer: of the next to be read */
 };
 static_assert(sizeof(struct iw_ring_dir) == 128, "iw_ring_dir");

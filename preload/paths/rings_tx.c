@@ -16,6 +16,7 @@
 #define DRY_NS	20000	/* and who finds it offered, that what was sent by the carrier is read */
 #define TENTH	10	/* of the time, at most */
 #define SENDS	16u	/* by the carrier, after which it is asked for room: so many of WHOLE are there still when it says first that there is none */
+#define SINCE_TICKS	20000u	/* of the processor's, some microseconds: so exact is the order of what is sent without an answer */
 #define WHOLE	2048u	/* octets that a carrier takes in one piece, however small its buffers are */
 
 static bool dry(int fd)
@@ -59,6 +60,27 @@ static bool gone(struct iw_stream *s)
 		return true;
 	s->ring.tick = tick;
 	return false;
+}
+
+static inline uint64_t ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	return (uint64_t)iw_mono_ns();
+#endif
+}
+
+/* The other end is told of what came by several connections in the order in which it was sent, as the kernel would. */
+static void say_since(struct iw_stream *s, bool again)
+{
+	uint64_t now = ticks();
+
+	if (again && (now - s->ring.ticks < SINCE_TICKS))
+		return;
+	s->ring.ticks = now;
+	if (!again || iw_ring_taken(&s->ring.tx))
+		atomic_store_explicit(&s->ring.tx.dir->since, (uint64_t)iw_mono_ns(), memory_order_relaxed);
 }
 
 /* Does it take octets, or can be made to? */
@@ -197,6 +219,7 @@ ssize_t iw_rings_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 	if (!iw_rings_enter(&c))
 		return iw_path(s)->tx(s, fd, io, flags);
 	again = s->ring.wrote;
+	say_since(s, again);
 	s->ring.wrote = true;
 	s->ring.pours = false;
 	iw_rings_met(s);
@@ -218,6 +241,7 @@ ssize_t iw_rings_tx_from(struct iw_stream *s, const struct iw_move *v)
 
 	if (!iw_rings_enter(&c))
 		return iw_path(s)->tx_from(s, v);
+	say_since(s, false);
 	aside(&c);
 	n = iw_carrier.tx_from(s, v);
 	aside_over(&c, n < (ssize_t)v->len);
