@@ -123,12 +123,13 @@ static IW_APART ssize_t rx_odd(struct iw_stream *s, int fd, struct iw_io *io, in
 /* Every call of the application that receives octets of a stream ends here. */
 static inline ssize_t stream_rx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
+	int saved = errno;
 	ssize_t n;
 
 	if (iw_unlikely(flags & ODD_FLAGS))
-		return rx_odd(s, fd, io, flags);
+		return iw_kept(rx_odd(s, fd, io, flags), saved);
 	n = rx_path(s, fd, io, flags);
-	return iw_likely(n > 0) ? n : rx_result(s, fd, n, io, flags);
+	return iw_likely(n > 0) ? n : iw_kept(rx_result(s, fd, n, io, flags), saved);
 }
 
 /* With these the memory is looked at before the kernel does. */

@@ -41,12 +41,13 @@ static IW_APART ssize_t tx_failed(struct iw_stream *s, int fd, const struct iw_i
 /* Every call of the application that sends octets on a stream ends here. */
 static inline ssize_t stream_tx(struct iw_stream *s, int fd, struct iw_io *io, int flags)
 {
+	int saved = errno;
 	ssize_t n;
 
 	if (iw_unlikely(flags & MSG_FASTOPEN))
 		return iw_fail(EISCONN);
 	n = iw_path(s)->tx(s, fd, io, flags);
-	return iw_likely(n >= 0) ? n : tx_failed(s, fd, io, flags);
+	return iw_likely(n >= 0) ? n : iw_kept(tx_failed(s, fd, io, flags), saved);
 }
 
 static IW_APART ssize_t tx_buf(struct iw_stream *s, int fd, const void *buf, size_t len, int flags)
@@ -365,9 +366,10 @@ static ssize_t tx_refused(struct iw_stream *s, const struct iw_move *v)
 
 static ssize_t tx_from(struct iw_stream *s, const struct iw_move *v)
 {
+	int saved = errno;
 	ssize_t n = iw_path(s)->tx_from(s, v);
 
-	return n < 0 && (errno == EPIPE || errno == ECONNRESET) ? tx_refused(s, v) : n;
+	return iw_kept(n < 0 && (errno == EPIPE || errno == ECONNRESET) ? tx_refused(s, v) : n, saved);
 }
 
 static ssize_t do_sendfile(int out, int in, off64_t *off, size_t len)
@@ -399,11 +401,12 @@ IW_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t len)
 
 static ssize_t splice_in(struct iw_stream *s, const struct iw_move *v)
 {
+	int saved = errno;
 	ssize_t n = iw_path(s)->rx_into(s, v);
 
 	if (n < 0 && errno == EAGAIN && iw_tcp_reset_comes(s, v->in))
 		n = iw_path(s)->rx_into(s, v);
-	return (n == 0 && v->len) || (n < 0 && errno == ECONNRESET) ? iw_rx_edge(s, v->in, n) : n;
+	return iw_kept((n == 0 && v->len) || (n < 0 && errno == ECONNRESET) ? iw_rx_edge(s, v->in, n) : n, saved);
 }
 
 /* What is due for the fd is done; the turn itself is that of both. */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/single_threaded.h>
+#include <sys/types.h>
 
 #define IW_EXPORT __attribute__((visibility("default")))
 
@@ -22,6 +23,14 @@ static inline int iw_fail(int err)
 {
 	errno = err;
 	return -1;
+}
+
+/* n is said to the program, of which a call that succeeds leaves errno as it was before, `saved`. */
+static inline ssize_t iw_kept(ssize_t n, int saved)
+{
+	if (n >= 0)
+		errno = saved;
+	return n;
 }
 
 /* Where what follows may be done without the libc call that would be one: a pending cancellation ends the thread. */
