@@ -28,4 +28,12 @@ struct iw_beside {		/* in Request: it may be used; in Reply: it is */
 void iw_beside_encode(const struct iw_beside *b, uint8_t out[IW_BESIDE_LEN]);
 int iw_beside_decode(struct iw_beside *b, const uint8_t *in, size_t len);	/* 0 or -EPROTO: nothing of that kind */
 
+/*
+ * That connection is lost, and nothing comes by it any more: so many Sends have come by it, modulo 2^32. Immediate Data on the application's
+ * connection, where those that have not come follow, and everything after them.
+ */
+#define IW_BESIDE_LOST_LEN	8u
+void iw_beside_lost_encode(uint32_t came, uint8_t out[IW_BESIDE_LOST_LEN]);
+int iw_beside_lost_decode(uint32_t *came, const uint8_t in[IW_BESIDE_LOST_LEN]);	/* 0 or -EPROTO */
+
 #endif

@@ -85,6 +85,8 @@ struct iw_rs_param {
 	uint16_t caps;
 	/* Octets from one receive buffer to the next. 0: all are one, of a provider that completes each message before it places the next (proto/end.h). */
 	uint16_t rq_step;
+	/* What was sent stays in the tx ring until the peer has used it, so that it can be sent again; without SRCAVAIL only. */
+	uint16_t tx_keeps;
 };
 
 /* Where a receive buffer lies in the area of them, and the octets of that. */

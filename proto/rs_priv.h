@@ -13,6 +13,11 @@
 enum rs_tag { RS_TAG_RECV = 1, RS_TAG_DATA, RS_TAG_CTL, RS_TAG_READ };
 #define RS_WR_ID(tag, n)	((uint64_t)(tag) << 56 | ((n) & 0xffffffffffffffull))
 
+static inline uint64_t rs_min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* One call from the owner. */
 struct rs_io {
 	struct iw_rs *rs;
@@ -48,8 +53,8 @@ static inline bool rs_ack_due(const struct iw_rs *rs)
 {
 	uint64_t n = rs->rx_cons - rs->rx_acked;
 
-	/* in the end: the writer has seen a full ring */
-	if (n && (n >= rs->p.rx_len / 4 || rs->rx_ack_now || rs->rx_prod - rs->rx_acked == rs->p.rx_len))
+	/* of the smaller ring: the peer may keep what it sent until then. In the end: the writer has seen a full ring */
+	if (n && (n >= rs_min(rs->p.rx_len, rs->peer_len) / 4 || rs->rx_ack_now || rs->rx_prod - rs->rx_acked == rs->p.rx_len))
 		return true;
 	if (rs->rx_fin_consumed && !rs->rx_fin_acked && !rs->rx_nsa)
 		return true;
@@ -79,10 +84,5 @@ void rs_ext_read_done(struct iw_rs *rs, uint32_t n);
 void rs_ext_truncate(struct iw_rs *rs, struct iw_rs_ext *e);
 void rs_ext_skip(struct iw_rs *rs);
 uint32_t rs_ext_count(const struct iw_rs *rs);
-
-static inline uint64_t rs_min(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 #endif

@@ -92,7 +92,7 @@ uint64_t iw_rs_tx_left(const struct iw_rs *rs, uint64_t queued)
 	return rs_min(all, n > offered ? n : offered);
 }
 
-/* ---- the tx ring is freed in order: up to the last completed work request, not past an open SRCAVAIL ---- */
+/* ---- the tx ring is freed in order: up to the last completed work request, not past an open SRCAVAIL; or what the peer has used ---- */
 
 static void update_freed(const struct rs_io *io)
 {
@@ -101,6 +101,8 @@ static void update_freed(const struct rs_io *io)
 
 	if (rs->tx_nsa)
 		to = rs_min(to, rs->tx_sa[0].start);
+	if (rs->p.tx_keeps)
+		to = rs_min(to, rs->ring_acked);
 	if (to <= rs->tx_freed)
 		return;
 	rs->tx_freed = to;
@@ -379,6 +381,8 @@ void rs_tx_ack(const struct rs_io *io, const struct iw_cw *cw)
 	}
 	rs->ring_acked += n;
 	rs->peer_waiting = !!(cw->flags & IW_CW_WAITING);
+	if (rs->p.tx_keeps)
+		update_freed(io);
 	if (!(cw->flags & IW_CW_FIN))
 		return;
 	if (!rs->tx_fin_sent || rs->ring_acked != rs->ring_sent || rs->tx_nsa) {

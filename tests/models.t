@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md), of rings, and of handing one on and back (docs/rings.md): no octet lost, doubled or read
+# The models of setting up (docs/upgrade.md), of mapped queue pairs (docs/mapped.md), of rings, of handing one on and back (docs/rings.md), and of going on without a device (docs/rnic.md): no octet lost, doubled or read
 # as the wrong kind, and nobody waits for ever, whatever is slow, breaks, dies or closes at whatever step; and each way to get it wrong that a
 # model knows (FAULT_*) is found. IW_LONG: larger ones, too.
 . "$(dirname "$0")/lib/tap.sh"
@@ -78,8 +78,9 @@ direct whole holds
 switch slots holds -DFINE -DFEW=2
 mapwake whole holds
 mapwake ends holds
+beside whole holds
 EOF
-for model in upgrade switch join mapped mapwake ring rest direct; do
+for model in upgrade switch join mapped mapwake ring rest direct beside; do
 	grep -oE 'FAULT_[A-Z0-9_]+[A-Z0-9]' "$here/$model.pml" | sort -u | sed "s/.*/$model & fault -D&/"
 done >>"$dir/list"
 while read -r model name wanted defines; do

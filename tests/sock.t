@@ -16,6 +16,7 @@
 # mapped		as remote, with so many octets to and fro before that both ends are mapped, and each wait looks first
 # restless	as mapped, and the daemons take the map back every few milliseconds, and give it again; a third of the programs
 # device		as mapped, but by an RDMA device that is made up (lib/verbs), provider = auto; a third of the programs
+# loses		as device, and either host's fails at some completion by chance: what goes by it goes on by TCP; a third of the programs
 # local-k, remote-k	each end switches at a call of its own, whether the other one does or not: at the k-th, k by chance, or by -k
 # relay		the other end never comes: relayed, and given back
 # stay		the limits that are the default, which few of these programs reach
@@ -30,7 +31,7 @@
 # something is switched.
 . "$(dirname "$0")/lib/rig.sh"
 
-modes="plain wire local rings remote remote6 mapped stay tcp nodaemon half-client half-server namespaces restless device local-k remote-k relay killed-server killed-client killed-relay"
+modes="plain wire local rings remote remote6 mapped stay tcp nodaemon half-client half-server namespaces restless device loses local-k remote-k relay killed-server killed-client killed-relay"
 # what no daemon has a part in is the same program and library in every build
 sanitized= DEVICES=
 [ "${IW_BUILD##*/}" = plain ] || { sanitized=1; modes=$(sed -E 's/\b(wire|tcp|nodaemon) //g' <<<"$modes"); }
@@ -62,7 +63,7 @@ said() {
 	[ "$plan" = $((TAP_N - before)) ] || fail "a lane ended (status $1) after $((TAP_N - before)) tests, its plan: $plan"
 }
 # every one takes about as long as the others
-lanes=("plain local rings mapped tcp nodaemon half-client namespaces relay remote-k device" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
+lanes=("plain local rings mapped tcp nodaemon half-client namespaces relay remote-k device loses" "wire remote remote6 stay half-server restless local-k killed-server killed-client killed-relay")
 if [ $# = 0 ] && [ -z "$asked_for$at" ]; then
 	wants=$(mktemp -d "${TMPDIR:-/tmp}/w.XXXXXX") || exit 1
 	pids=()
@@ -148,7 +149,7 @@ chance() {
 
 # run MODE PROGRAM OUT: sets up the environment of a mode
 run() {
-	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 daemon env k rings role
+	local mode=$1 prog=$2 out=$3 server=$early client=$early two=1 daemon env k rings role at_wc
 	case $mode in plain* | local* | rings) two=0 ;; esac
 	[ "$mode" = killed-client ] && case $prog in kill_local | kill_rest | kill_handed) two=0 ;; esac
 	daemon=$((1 + two))
@@ -169,6 +170,14 @@ run() {
 	mapped) server=$awake client=$awake env+=(IW_TEST_WARM=12) ;;
 	restless) env+=(IW_TEST_WARM=12) ;;
 	device) server=$awake client=$awake env+=(IW_TEST_WARM=30) ;;	# the devices connect meanwhile
+	loses)
+		server=$awake client=$awake env+=(IW_TEST_WARM=30)
+		number "$IW_SEED $prog"
+		k=$((NUMBER % 2 + 1)) at_wc=$((3 + (NUMBER >> 1) % 77))
+		RAN="host $k at completion $at_wc"
+		echo "status $at_wc 10" >"$DEVICES/$k/told"
+		echo none >"$DEVICES/$((3 - k))/told"
+		;;
 	remote6 | plain6) env+=(IW_TEST_FAMILY=6) ;;
 	tcp) server=$policy client=$policy ;;
 	stay)
@@ -260,7 +269,7 @@ restart_daemons() {
 # So it is on any carrier that the sets had before it was upgraded.
 same() {
 	case $1:$2 in
-	restless:f_ready_mix | device:f_ready_mix) ! diff "$3" "$4" | grep -q '^<' ;;
+	restless:f_ready_mix | device:f_ready_mix | loses:f_ready_mix) ! diff "$3" "$4" | grep -q '^<' ;;
 	*) cmp -s "$3" "$4" ;;
 	esac
 }
@@ -339,11 +348,11 @@ group() {
 	for prog in "${progs[@]}"; do
 		case $prog in kill_*) continue ;; esac
 		for mode in $1; do
-			case "$mode: $cold " in "mapped:"*" $prog "* | "restless:"*" $prog "* | "device:"*" $prog "*) continue ;; esac
+			case "$mode: $cold " in "mapped:"*" $prog "* | "restless:"*" $prog "* | "device:"*" $prog "* | "loses:"*" $prog "*) continue ;; esac
 			case "$mode: $calm " in "restless:"*" $prog "*) continue ;; esac
 			case " $modes " in *" $mode "*) ;; *) continue ;; esac
 			case $mode in
-			restless | device) some 3 "$prog" || continue ;;
+			restless | device | loses) some 3 "$prog" || continue ;;
 			namespaces) [ "$prog" = many_conns ] || some 3 "$prog" || continue ;;	# this one counts
 			plain | relay) ;;
 			*) [ -z "$half" ] || [ "$prog" = many_conns ] || some 2 "$mode $prog" || continue ;;
@@ -385,23 +394,27 @@ if asked restless; then
 	expect 1 upgraded 25 all
 	expect 2 upgraded 25 all
 fi
-if asked device && [ -e "$IW_BUILD/tests/lib/verbs/librdmacm.so.1" ]; then
-	DEVICES=$RIG_DIR/devices
+devices() { # MODE
+	local n
+	asked "$1" && [ -e "$IW_BUILD/tests/lib/verbs/librdmacm.so.1" ] || return 0
+	DEVICES=$RIG_DIR/$1
 	mkdir -p "$DEVICES/1" "$DEVICES/2"
 	echo siw1 >"$DEVICES/1/name"
 	echo siw2 >"$DEVICES/2/name"
 	restart_daemons -o provider=auto -o negative_cache=1
-	group device
-	told "device, IW_SEED=$IW_SEED"
+	group "$1"
+	told "$1, IW_SEED=$IW_SEED"
 	n=$(host_ctl 1 metrics | sed -n 's/^iwsock_device_carried_total{device="siw1"} //p')
-	diag "device: $n streams"
+	diag "$1: $n streams, $(cat "$DEVICES"/?/log | grep -c '^status') lost"
 	[ ${#progs[@]} -lt 50 ] || at_least "${n:-0}" 25 "streams by the device"
 	unused() { ! grep -hv "^qp 0 mr 0 pd 0 cq 0 " "$DEVICES"/?/held; }
 	until_true 10 unused
 	ok $? "nothing is left in the devices" || diag "$(cat "$DEVICES"/?/held)"
-	is "$(cat "$DEVICES"/?/log)" "" "nothing was done that no program may do"
+	is "$(cat "$DEVICES"/?/log | grep -v '^status')" "" "nothing was done that no program may do"
 	DEVICES=
-fi
+}
+devices device
+devices loses
 if asked namespaces; then
 	restart_daemons -o join_namespaces=yes
 	group namespaces

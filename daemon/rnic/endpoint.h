@@ -73,6 +73,7 @@ struct endpoint_ulp {
 #define ENDPOINT_EXPOSE		4u	/* parts of memory can be exposed for reading and taken back as often as one likes */
 #define ENDPOINT_LARGE		8u	/* segments longer than the network's */
 #define ENDPOINT_REST		16u	/* somebody else can work it for a while */
+#define ENDPOINT_KEEPS		32u	/* what completed may have to be sent again: its octets stay as they are until the peer has used them */
 
 struct endpoint_needs {
 	struct prm_bill bill;	/* what one takes from its user's quotas, besides what its owner registers */

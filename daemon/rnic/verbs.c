@@ -36,7 +36,7 @@ static const char *on_device(const struct endpoint *ep)
 {
 	const struct verbs *v = verbs_of(ep);
 
-	return v->chosen ? name_of(v) : NULL;
+	return v->chosen && !v->on_t ? name_of(v) : NULL;
 }
 
 static void again(struct work *w)
@@ -84,6 +84,15 @@ static void closing_long(struct timer *t)
 	judge(t);
 }
 
+/* T is waited for, which says where to go on, or that it ended, too. */
+static void await(struct verbs *v)
+{
+	if (v->closing)
+		timer_start(&v->timer, conf.close_timeout, closing_long);
+	else
+		timer_start(&v->timer, v->soft ? conf.startup_timeout : JUDGE_MS, judge);
+}
+
 /* What has come already is the stream's. */
 void verbs_failed(struct verbs *v)
 {
@@ -97,7 +106,7 @@ void verbs_failed(struct verbs *v)
 	verbs_dial_end(v);
 	verbs_undo(v);
 	if (v->chosen && !v->over)
-		timer_start(&v->timer, v->closing ? conf.close_timeout : JUDGE_MS, v->closing ? closing_long : judge);
+		await(v);
 	verbs_kick(v);
 }
 
@@ -137,13 +146,14 @@ static void verbs_free(struct verbs *v)
 	if (v->dup >= 0)
 		close(v->dup);
 	endpoint_freed(&v->ep);
+	free(v->sent);
 	free(v);
 }
 
 /* Everything that was posted is with the other end: then it is said that nothing more comes, here and on T. */
 static void close_on(struct verbs *v)
 {
-	if (v->state == VERBS_UP && v->head != v->tail)
+	if ((v->state == VERBS_UP && v->head != v->tail) || verbs_lost(v) || (v->on_t && v->next != v->head))
 		return;
 	if (v->state == VERBS_UP && !v->soft_closing)
 		verbs_lib.rdma_disconnect(v->id);
@@ -170,6 +180,7 @@ static void verbs_work(struct work *w)
 		verbs_failed(v);
 	if (v->poll)
 		verbs_poll(v);
+	verbs_turn_to_t(v);
 	if (!v->over && v->chosen)
 		look_at_end(v);
 	if (v->over && !v->probe_op.busy)
@@ -281,7 +292,7 @@ static void opened(struct verbs *v)
 	v->open = true;
 	v->poll = true;
 	if (v->state == VERBS_GONE)
-		timer_start(&v->timer, JUDGE_MS, judge);
+		await(v);
 	verbs_kick(v);
 }
 
@@ -305,12 +316,13 @@ static void on_established(void *ctx, const struct endpoint_said *said)
 		opened(v);
 }
 
-/* Of what lies ready for it on T nothing is used. */
 static void on_complete(void *ctx, const struct iw_cqe *cqe)
 {
 	struct verbs *v = ctx;
 
-	if (!v->chosen)
+	if (v->chosen)
+		verbs_complete_on_t(v, cqe);
+	else
 		v->ep.ulp->complete(v->ep.ctx, cqe);
 }
 
@@ -318,10 +330,15 @@ static void on_event(void *ctx, enum endpoint_event ev)
 {
 	struct verbs *v = ctx;
 
-	if (v->chosen && ev == ENDPOINT_EV_EOF)
+	if (v->chosen && !v->on_t && ev == ENDPOINT_EV_EOF) {
+		v->eof = true;
 		endpoint_close(v->soft);	/* in order, as far as T goes */
-	else
+		verbs_kick(v);
+	} else {
 		v->ep.ulp->event(v->ep.ctx, ev);
+		if (v->chosen)
+			verbs_kick(v);
+	}
 }
 
 static void on_invalidated(void *ctx, uint32_t stag)
@@ -336,7 +353,7 @@ static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 {
 	struct verbs *v = ctx;
 
-	if (!v->chosen) {
+	if (!v->chosen || v->on_t) {
 		undo(v);
 		v->ep.ulp->closed(v->ep.ctx, err, reject);
 		v->soft = NULL;
@@ -349,8 +366,8 @@ static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 		v->ep.ulp->moved(v->ep.ctx, v->dup);
 	v->soft_gone = true;
 	v->soft_err = err;
-	if (!v->closing && v->state == VERBS_UP)
-		timer_start(&v->timer, err ? JUDGE_MS : conf.close_timeout, judge);
+	if (!v->closing)
+		timer_start(&v->timer, err || v->state == VERBS_GONE ? JUDGE_MS : conf.close_timeout, judge);
 	v->poll = true;
 	verbs_kick(v);
 }
@@ -476,7 +493,7 @@ static unsigned int verbs_caps(const struct endpoint *ep)
 {
 	const struct verbs *v = verbs_of(ep);
 
-	return v->chosen || !v->soft ? 0 : endpoint_caps(v->soft);
+	return v->chosen ? ENDPOINT_KEEPS : v->soft ? endpoint_caps(v->soft) : 0;
 }
 
 static void verbs_large(struct endpoint *ep, bool on)
@@ -557,20 +574,24 @@ static int verbs_send(struct endpoint *ep, const struct iw_wr *wr)
 {
 	struct verbs *v = verbs_of(ep);
 
-	return v->chosen ? verbs_post_send(v, wr) : endpoint_post_send(v->soft, wr);
+	if (v->on_t && v->next != v->head)
+		return -EAGAIN;
+	return v->chosen && !v->on_t ? verbs_post_send(v, wr) : v->soft ? endpoint_post_send(v->soft, wr) : -ENOTCONN;
 }
 
 static int verbs_recv(struct endpoint *ep, uint64_t wr_id, const struct iw_sge *sge)
 {
 	struct verbs *v = verbs_of(ep);
-	int ret = v->chosen && v->state == VERBS_UP ? verbs_post_recv(v, wr_id, sge) : 0;
 
-	if (ret) {	/* what the other end sends for it would find none; but this is within a completion */
-		v->broken = true;
-		verbs_kick(v);
+	if (v->chosen && !v->on_t) {
+		if (v->state == VERBS_UP && verbs_post_recv(v, wr_id, sge)) {	/* what the other end sends for it would find none; but this is within a completion */
+			v->broken = true;
+			verbs_kick(v);
+		}
+		return 0;
 	}
-	if (v->chosen)
-		return ret;
+	if (v->on_t)
+		return v->soft ? endpoint_post_recv(v->soft, wr_id, sge) : -ENOTCONN;
 	if (v->state == VERBS_NONE && v->nrecv < VERBS_RECV) {
 		v->recv[v->nrecv].wr_id = wr_id;
 		v->recv[v->nrecv++].sge = *sge;
@@ -582,19 +603,24 @@ static unsigned int verbs_send_room(const struct endpoint *ep)
 {
 	const struct verbs *v = verbs_of(ep);
 
-	if (v->chosen)
-		return v->state == VERBS_UP ? VERBS_SEND - (v->head - v->tail) : 0;
-	return endpoint_send_room(v->soft);
+	if (v->chosen && !v->on_t)
+		return v->state == VERBS_UP && !v->broken ? VERBS_SEND - (unsigned int)(v->head - v->tail) : 0;
+	return v->soft && (!v->on_t || v->next == v->head) ? endpoint_send_room(v->soft) : 0;
 }
 
 static void verbs_stat(const struct endpoint *ep, struct endpoint_stat *s)
 {
 	const struct verbs *v = verbs_of(ep);
+	struct endpoint_stat t;
 
 	if (v->chosen || !v->soft)
 		*s = v->stat;
 	else
 		endpoint_stat(v->soft, s);
+	if (v->on_t && v->soft) {
+		endpoint_stat(v->soft, &t);
+		endpoint_stat_add(s, &t);
+	}
 }
 
 static const struct endpoint_ops verbs_endpoint = {

@@ -285,8 +285,10 @@ int verbs_make(struct verbs *v)
 	int ret = make(v);
 
 	v->head = v->tail = 0;
+	if (!ret && !v->sent)
+		v->sent = calloc(VERBS_LOG, sizeof(*v->sent));
 	if (!ret)
-		ret = verbs_hello_recv(v);
+		ret = v->sent ? verbs_hello_recv(v) : -ENOMEM;
 	for (unsigned int i = 0; !ret && i < v->nrecv; i++)
 		ret = verbs_post_recv(v, v->recv[i].wr_id, &v->recv[i].sge);
 	if (!ret && ibv_req_notify_cq(v->cq, 0))

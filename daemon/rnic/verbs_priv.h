@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The verbs endpoint, as its parts share it: verbs.c (the seam), verbs_cm.c (connections), verbs_dev.c (devices and memory), verbs_wr.c (work requests). */
+/* The verbs endpoint, as its parts share it: verbs.c (the seam), verbs_cm.c (connections), verbs_dev.c (devices and memory), verbs_wr.c (work requests), verbs_lost.c (going on without). */
 #ifndef IWARPD_VERBS_PRIV_H
 #define IWARPD_VERBS_PRIV_H
 
@@ -34,6 +34,7 @@ void verbs_unload(void);		/* with what they have open: nothing of theirs is in u
 #define VERBS_RANGES	4u
 #define VERBS_SEND	256u		/* work requests of the ring stream */
 #define VERBS_RECV	256u
+#define VERBS_LOG	1024u		/* work requests that are remembered; as many Sends as the other end has receives are unanswered at most, each with its Writes */
 #define VERBS_INL	128u		/* octets of a slot: what a Send begins with */
 #define VERBS_INL_LEN	(VERBS_SEND * VERBS_INL + 4096)	/* the slots, and the first messages */
 
@@ -45,9 +46,13 @@ struct verbs_range {			/* a registration of the stream's: as that names it, and 
 	struct ibv_mr *mr;
 };
 
-struct verbs_sent {			/* a work request under way, in the order posted */
-	uint64_t wr_id;
-	uint8_t op, quiet;
+struct verbs_sent {			/* a work request, in the order posted: what it takes to post it again */
+	uint64_t wr_id, rto;
+	uint32_t rstag;
+	uint32_t before;		/* Sends posted before it */
+	uint8_t op, flags, nsge, inl_len;
+	struct iw_sge sge[2];
+	uint8_t inl[16];
 };
 
 struct verbs_dev {			/* a device in use: its completion channel and its asynchronous events */
@@ -117,8 +122,14 @@ struct verbs {
 	int soft_err;			/* when soft is NULL: how it ended */
 	bool judged;			/* nothing more is waited for */
 
-	struct verbs_sent sent[VERBS_SEND];
-	unsigned int head, tail;	/* of sent: posted, completed */
+	struct verbs_sent *sent;	/* VERBS_LOG */
+	uint64_t head, tail;		/* of sent: posted, completed */
+	uint32_t sends, came;		/* Sends posted, received */
+	bool told, heard;		/* after its loss: how many have come, there and here */
+	uint32_t theirs;
+	bool on_t;			/* it goes on there, */
+	uint64_t next;			/* when all before that was posted again */
+	bool eof;			/* T was ended by the other end */
 	struct endpoint_stat stat;
 };
 
@@ -154,5 +165,11 @@ int verbs_hello(struct verbs *v);		/* who dialled sends first: what iWARP wants 
 int verbs_hello_recv(struct verbs *v);
 void verbs_poll(struct verbs *v);		/* completions, as far as they may be delivered */
 void verbs_drain(struct verbs *v);		/* what has come before the end */
+void verbs_was_sent(struct verbs *v);		/* the next one in order */
+void verbs_deliver(struct verbs *v, const struct iw_cqe *c);
+/* verbs_lost.c */
+bool verbs_lost(const struct verbs *v);		/* the device is gone from under the stream, and T is there to go on by */
+void verbs_turn_to_t(struct verbs *v);		/* as far as it goes now */
+void verbs_complete_on_t(struct verbs *v, const struct iw_cqe *c);
 
 #endif

@@ -28,7 +28,7 @@ static int gather(struct verbs *v, const struct iw_wr *wr, struct ibv_sge *sge)
 	int n = 0;
 
 	if (wr->flags & IW_WR_INLINE && wr->inl_len) {
-		uint8_t *slot = v->inl + (v->head % VERBS_SEND) * VERBS_INL;
+		uint8_t *slot = v->inl + v->head % VERBS_SEND * VERBS_INL;
 
 		memcpy(slot, wr->inl, wr->inl_len);
 		sge[n++] = (struct ibv_sge){ .addr = (uintptr_t)slot, .length = wr->inl_len, .lkey = v->inl_mr->lkey };
@@ -53,6 +53,26 @@ static void count(struct verbs *v, const struct iw_wr *wr, const struct ibv_sge 
 	}
 }
 
+static void remember(struct verbs *v, const struct iw_wr *wr)
+{
+	struct verbs_sent *s = &v->sent[v->head++ % VERBS_LOG];
+
+	*s = (struct verbs_sent){
+		.wr_id = wr->wr_id, .op = wr->op, .flags = wr->flags, .rstag = wr->rstag, .rto = wr->rto, .before = v->sends, .nsge = wr->nsge,
+		.inl_len = wr->flags & IW_WR_INLINE ? wr->inl_len : 0,
+	};
+	memcpy(s->sge, wr->sge, wr->nsge * sizeof(wr->sge[0]));
+	memcpy(s->inl, wr->inl, s->inl_len);
+	v->sends += wr->op == IW_WR_SEND;
+}
+
+/* The queue pair takes no more. What was to go by it goes on T, when its loss was agreed on. */
+static void broke(struct verbs *v)
+{
+	v->broken = true;
+	verbs_kick(v);
+}
+
 int verbs_post_send(struct verbs *v, const struct iw_wr *wr)
 {
 	struct ibv_sge sge[IW_QP_SGE + 1];
@@ -65,6 +85,8 @@ int verbs_post_send(struct verbs *v, const struct iw_wr *wr)
 		return -EAGAIN;
 	if (wr->op != IW_WR_WRITE && (wr->op != IW_WR_SEND || wr->flags & IW_WR_INVALIDATE))
 		return -EINVAL;
+	if (wr->nsge > sizeof(v->sent->sge) / sizeof(v->sent->sge[0]) || wr->inl_len > sizeof(v->sent->inl))
+		return -EINVAL;
 	ret = gather(v, wr, sge);
 	if (ret < 0)
 		return ret;
@@ -74,11 +96,11 @@ int verbs_post_send(struct verbs *v, const struct iw_wr *wr)
 		w.wr.rdma.remote_addr = v->peer.addr + (wr->rto - v->peer.to);
 		w.wr.rdma.rkey = v->peer.rkey;
 	}
-	ret = ibv_post_send(v->id->qp, &w, &bad);
-	if (ret)
-		return ret == ENOMEM ? -EAGAIN : -ret;
-	count(v, wr, sge, w.num_sge);
-	v->sent[v->head++ % VERBS_SEND] = (struct verbs_sent){ .wr_id = wr->wr_id, .op = wr->op, .quiet = !!(wr->flags & IW_WR_QUIET) };
+	remember(v, wr);
+	if (v->broken || ibv_post_send(v->id->qp, &w, &bad))
+		broke(v);
+	else
+		count(v, wr, sge, w.num_sge);
 	return 0;
 }
 
@@ -125,20 +147,20 @@ int verbs_hello(struct verbs *v)
 
 /* ---- completions ---- */
 
-static void deliver(struct verbs *v, const struct iw_cqe *c)
+void verbs_deliver(struct verbs *v, const struct iw_cqe *c)
 {
 	if (v->open && !v->over)
 		v->ep.ulp->complete(v->ep.ctx, c);
 }
 
-static void was_sent(struct verbs *v)
+void verbs_was_sent(struct verbs *v)
 {
-	const struct verbs_sent s = v->sent[v->tail % VERBS_SEND];
+	const struct verbs_sent s = v->sent[v->tail % VERBS_LOG];
 	struct iw_cqe c = { .wr_id = s.wr_id, .op = s.op };
 
 	v->tail++;
-	if (!s.quiet)
-		deliver(v, &c);
+	if (!(s.flags & IW_WR_QUIET))
+		verbs_deliver(v, &c);
 }
 
 static void came(struct verbs *v, const struct ibv_wc *wc)
@@ -146,7 +168,8 @@ static void came(struct verbs *v, const struct ibv_wc *wc)
 	struct iw_cqe c = { .wr_id = wc->wr_id, .op = IW_WR_RECV, .len = wc->byte_len, .se = 1 };
 
 	v->stat.rx_send++;
-	deliver(v, &c);
+	v->came++;
+	verbs_deliver(v, &c);
 }
 
 static bool good(struct verbs *v, const struct ibv_wc *wc)
@@ -170,7 +193,7 @@ void verbs_drain(struct verbs *v)
 
 	while (v->open && !v->over && v->cq && ibv_poll_cq(v->cq, 1, &wc) > 0 && wc.status == IBV_WC_SUCCESS) {
 		if (wc.wr_id != HELLO && wc.wr_id & SENT)
-			was_sent(v);
+			verbs_was_sent(v);
 		else if (wc.wr_id != HELLO)
 			came(v, &wc);
 	}
@@ -210,7 +233,7 @@ void verbs_poll(struct verbs *v)
 		else if (wc.wr_id == HELLO)
 			hello(v, &wc);
 		else if (wc.wr_id & SENT)
-			was_sent(v);
+			verbs_was_sent(v);
 		else
 			came(v, &wc);
 	}

@@ -102,6 +102,7 @@ static int start(struct stream *st, const struct endpoint_said *said, struct iw_
 	if (ret)
 		return ret;
 	peer->caps &= remote_caps(endpoint_caps(st->remote->ep));
+	st->remote->f->rs.p.tx_keeps = !!(endpoint_caps(st->remote->ep) & ENDPOINT_KEEPS);
 	return iw_rs_start(&st->remote->f->rs, peer);
 }
 
