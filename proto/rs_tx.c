@@ -102,7 +102,7 @@ static void update_freed(const struct rs_io *io)
 	if (rs->tx_nsa)
 		to = rs_min(to, rs->tx_sa[0].start);
 	if (rs->p.tx_keeps)
-		to = rs_min(to, rs->ring_acked);
+		to = rs_min(to, rs->tx_sent - (rs->ring_sent - rs->ring_acked));
 	if (to <= rs->tx_freed)
 		return;
 	rs->tx_freed = to;

@@ -179,6 +179,17 @@ while d := c.recv(1 << 18):
 t.join()
 print(got, sent.hexdigest() if what == "server" else came.hexdigest(), came.hexdigest() if what == "server" else sent.hexdigest())
 '
+both() { # NAME: octets both ways, by the device at least in the beginning
+	local n s
+	host_bg_iw 1 both.log python3 -c "$both_ways" server "$(host_addr 1)"
+	s=$!
+	until_true 10 grep -q up "$RIG_DIR/both.log"
+	n=$(carried 1)
+	host_exec_iw 2 timeout 300 python3 -c "$both_ways" client "$(host_addr 1)" >"$RIG_DIR/both" </dev/null
+	until_true 20 rig_ended $s
+	is "$(tail -n 1 "$RIG_DIR/both.log")" "$(cat "$RIG_DIR/both")" "$1 are the same"
+	is "$(cut -d ' ' -f 1 "$RIG_DIR/both") $(($(carried 1) - n))" "$((64 << 20)) 1" "$1: all of them, by the device"
+}
 carried() { host_ctl "$1" metrics | sed -n 's/^iwsock_device_carried_total{device="siw'"$1"'"} //p'; }
 part_streams() {
 	local n s
@@ -195,14 +206,7 @@ part_streams() {
 	ends streams
 	left streams
 	ADDRESS=$(host_addr6 1) whole IPv6 device
-	host_bg_iw 1 both.log python3 -c "$both_ways" server "$(host_addr 1)"
-	s=$!
-	until_true 10 grep -q up "$RIG_DIR/both.log"
-	n=$(carried 1)
-	host_exec_iw 2 timeout 300 python3 -c "$both_ways" client "$(host_addr 1)" >"$RIG_DIR/both" </dev/null
-	until_true 20 rig_ended $s
-	is "$(tail -n 1 "$RIG_DIR/both.log")" "$(cat "$RIG_DIR/both")" "64 MiB both ways are the same"
-	is "$(cut -d ' ' -f 1 "$RIG_DIR/both") $(($(carried 1) - n))" "$((64 << 20)) 1" "all of them, by the device"
+	both "64 MiB both ways"
 	if command -v redis-benchmark >/dev/null; then
 		host_bg_iw 1 redis.log redis-server --bind "$(host_addr 1)" --save '' --protected-mode no --dir "$RIG_DIR"
 		s=$!
@@ -279,7 +283,7 @@ part_calls() {
 	programs_end
 }
 part_breaks() {
-	local h
+	local h k w n
 	start 1
 	start 2
 	programs
@@ -288,6 +292,17 @@ part_breaks() {
 		breaks $h ibv_post_recv 20 5
 		breaks $h ibv_poll_cq 20 5
 		breaks $h ibv_req_notify_cq 5 5
+	done
+	: "${IW_SEED:=$RANDOM}"
+	RANDOM=$IW_SEED
+	diag "IW_SEED=$IW_SEED"
+	for k in 1 2 3 4; do
+		h=$((1 + RANDOM % 2)) w=$((20 + RANDOM % (100 * k)))
+		says $h "status $w 10"
+		n=$(did $h status)
+		both "64 MiB both ways while host $h's device fails at completion $w"
+		is "$(did $h status)" $((n + 1)) "host $h's device: it did"
+		says $h none
 	done
 	recovers breaks
 	programs_end

@@ -45,9 +45,23 @@ static void beside(void **state)
 	assert_int_equal(iw_beside_decode(&b, octets, sizeof(octets)), -EPROTO);
 }
 
+static void lost(void **state)
+{
+	static const uint8_t want[IW_BESIDE_LOST_LEN] = "IWBL\x01\x02\x03\x04";
+	uint8_t octets[IW_BESIDE_LOST_LEN];
+	uint32_t came = 0;
+
+	iw_beside_lost_encode(0x01020304, octets);
+	assert_memory_equal(octets, want, sizeof(want));
+	assert_int_equal(iw_beside_lost_decode(&came, octets), 0);
+	assert_int_equal(came, 0x01020304);
+	octets[3] = 'S';
+	assert_int_equal(iw_beside_lost_decode(&came, octets), -EPROTO);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(dial), cmocka_unit_test(beside) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(dial), cmocka_unit_test(beside), cmocka_unit_test(lost) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,6 +205,47 @@ static void test_no_reads(void **state)
 	m_free(m);
 }
 
+static void tune_keeps(struct side *s)
+{
+	tune_bulk(s);
+	s->p.caps = 0;
+	s->p.tx_keeps = 1;
+	s->limit /= 8;
+	if (s == &s->m->s[0])
+		s->p.tx_len = s->p.rx_len = 65536;
+}
+
+static void test_kept(const struct side *a, const struct side *b)
+{
+	m_check(a->m, a->rs.tx_freed <= b->consumed && a->rs.tx_pos - a->rs.tx_freed <= a->p.tx_len);
+}
+
+/*
+ * What was sent can be sent again until the peer has used it, though it completed; and the peer, whose ring is larger by far, says so before the other
+ * one's is full.
+ */
+static void test_keeps(void **state)
+{
+	struct model *m = m_new(1, &fake_transport, tune_keeps);
+	struct side *a = &m->s[0], *b = &m->s[1];
+	bool completed = false;
+
+	for (uint32_t i = 0; b->consumed < a->limit; i++) {
+		while (m_produce(a, 65536))
+			test_kept(a, b);
+		m_pump(a);
+		m->t->step(a, true);
+		test_kept(a, b);
+		completed |= a->rs.tx_done > a->rs.tx_freed;
+		m->t->step(b, true);
+		m_consume(b, 1 + m_below(m, 20000));
+		m_pump(b);
+		m_check(m, i < 1000000);
+	}
+	m_check(m, completed && !a->rs.stat.tx_srcavail);
+	m_free(m);
+}
+
 static void tune_small(struct side *s)
 {
 	tune_bulk(s);
@@ -267,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_coalesce),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_no_reads),
+		cmocka_unit_test(test_keeps),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_ack_now),
 		cmocka_unit_test(test_abort),
