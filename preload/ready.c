@@ -429,7 +429,7 @@ void iw_look_order(const struct iw_look *l, struct epoll_event *ev, int n)
 	uint64_t since[2 * IW_LOOK_KNOWN];
 	int own = l->reported;
 
-	if (own > n || own > 2 * IW_LOOK_KNOWN)
+	if (n < 2 || own > n || own > 2 * IW_LOOK_KNOWN)
 		return;
 	for (int i = 0; i < own; i++) {
 		int k = i;

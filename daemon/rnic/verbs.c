@@ -32,11 +32,17 @@ static const char *name_of(const struct verbs *v)
 	return v->device ? device_name(v->device) : "none";
 }
 
+/* It carries the stream, or did until now: T does not. */
+static bool by_device(const struct verbs *v)
+{
+	return v->chosen && !v->on_t;
+}
+
 static const char *on_device(const struct endpoint *ep)
 {
 	const struct verbs *v = verbs_of(ep);
 
-	return v->chosen && !v->on_t ? name_of(v) : NULL;
+	return by_device(v) ? name_of(v) : NULL;
 }
 
 static void again(struct work *w)
@@ -330,7 +336,7 @@ static void on_event(void *ctx, enum endpoint_event ev)
 {
 	struct verbs *v = ctx;
 
-	if (v->chosen && !v->on_t && ev == ENDPOINT_EV_EOF) {
+	if (by_device(v) && ev == ENDPOINT_EV_EOF) {
 		v->eof = true;
 		endpoint_close(v->soft);	/* in order, as far as T goes */
 		verbs_kick(v);
@@ -353,7 +359,7 @@ static void on_closed(void *ctx, int err, const struct endpoint_said *reject)
 {
 	struct verbs *v = ctx;
 
-	if (!v->chosen || v->on_t) {
+	if (!by_device(v)) {
 		undo(v);
 		v->ep.ulp->closed(v->ep.ctx, err, reject);
 		v->soft = NULL;
@@ -574,17 +580,20 @@ static int verbs_send(struct endpoint *ep, const struct iw_wr *wr)
 {
 	struct verbs *v = verbs_of(ep);
 
+	if (by_device(v))
+		return verbs_post_send(v, wr);
 	if (v->on_t && v->next != v->head)
 		return -EAGAIN;
-	return v->chosen && !v->on_t ? verbs_post_send(v, wr) : v->soft ? endpoint_post_send(v->soft, wr) : -ENOTCONN;
+	return v->soft ? endpoint_post_send(v->soft, wr) : -ENOTCONN;
 }
 
 static int verbs_recv(struct endpoint *ep, uint64_t wr_id, const struct iw_sge *sge)
 {
 	struct verbs *v = verbs_of(ep);
 
-	if (v->chosen && !v->on_t) {
-		if (v->state == VERBS_UP && verbs_post_recv(v, wr_id, sge)) {	/* what the other end sends for it would find none; but this is within a completion */
+	if (by_device(v)) {
+		/* what the other end sends for it would find none; but this is within a completion */
+		if (v->state == VERBS_UP && verbs_post_recv(v, wr_id, sge)) {
 			v->broken = true;
 			verbs_kick(v);
 		}
@@ -603,7 +612,7 @@ static unsigned int verbs_send_room(const struct endpoint *ep)
 {
 	const struct verbs *v = verbs_of(ep);
 
-	if (v->chosen && !v->on_t)
+	if (by_device(v))
 		return v->state == VERBS_UP && !v->broken ? VERBS_SEND - (unsigned int)(v->head - v->tail) : 0;
 	return v->soft && (!v->on_t || v->next == v->head) ? endpoint_send_room(v->soft) : 0;
 }
